@@ -1,0 +1,778 @@
+// The CANN runtime C ABI ("AscendCL") as this project uses it: types, codes and layouts. Prototypes are in acl.h.
+// Declarations only. The adapter takes the type of each run-time-resolved symbol from here (decltype), and softnpu
+// defines the same prototypes, so caller and callee cannot drift apart. Values and layouts are interface facts.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- Handles -------------------------------------------------------------------------------------------------------
+
+typedef void* aclmdlRI;
+typedef void* aclrtContext;
+typedef void* aclrtDrvMemHandle;
+typedef void* aclrtEvent;
+typedef void* aclrtStream;
+typedef void* aclrtTaskGrp;
+typedef void* rtStream_t;
+typedef struct aclOpExecutor aclOpExecutor;
+typedef struct aclTensor aclTensor;
+typedef struct aclScalar aclScalar;
+typedef struct aclIntArray aclIntArray;
+typedef struct aclFloatArray aclFloatArray;
+typedef struct aclBoolArray aclBoolArray;
+typedef struct aclTensorList aclTensorList;
+typedef struct aclScalarList aclScalarList;
+typedef struct aclDataBuffer aclDataBuffer;
+typedef struct aclGraphDumpOption aclGraphDumpOption;
+typedef struct aclTensorDesc aclTensorDesc;
+typedef struct aclopAttr aclopAttr;
+typedef struct aclprofAicoreEvents aclprofAicoreEvents;
+typedef struct aclprofConfig aclprofConfig;
+typedef struct aclprofStepInfo aclprofStepInfo;
+typedef struct aclrtUtilizationExtendInfo aclrtUtilizationExtendInfo;
+typedef struct acltdtChannelHandle acltdtChannelHandle;
+typedef struct acltdtDataItem acltdtDataItem;
+typedef struct acltdtDataset acltdtDataset;
+typedef struct rtSmDesc rtSmDesc_t;
+typedef struct aclskOptions aclskOptions;
+typedef struct aclmdlRICondHandleImpl* aclmdlRICondHandle;
+typedef int aclError;
+typedef aclprofStepInfo* aclprofStepInfoPtr;
+typedef int NpdStatus;
+typedef void* rtStream_t;
+typedef int rtError_t;
+typedef int aclnnStatus;
+typedef void (*aclrtCallback)(void* userData);
+typedef void (*aclrtHostFunc)(void* args);
+
+// ---- Enumerations --------------------------------------------------------------------------------------------------
+
+typedef enum aclCANNPackageName {
+  ACL_PKG_NAME_CANN = 0,
+  ACL_PKG_NAME_RUNTIME = 1,
+  ACL_PKG_NAME_COMPILER = 2,
+  ACL_PKG_NAME_HCCL = 3,
+  ACL_PKG_NAME_TOOLKIT = 4,
+  ACL_PKG_NAME_OPP = 5,
+  ACL_PKG_NAME_OPP_KERNEL = 6,
+  ACL_PKG_NAME_DRIVER = 7,
+} aclCANNPackageName;
+
+typedef enum aclCannAttr {
+  ACL_CANN_ATTR_UNDEFINED = -1,
+  ACL_CANN_ATTR_INF_NAN = 0,
+  ACL_CANN_ATTR_BF16 = 1,
+  ACL_CANN_ATTR_JIT_COMPILE = 2,
+} aclCannAttr;
+
+typedef enum aclCompileOpt {
+  ACL_PRECISION_MODE = 0,
+  ACL_AICORE_NUM = 1,
+  ACL_AUTO_TUNE_MODE = 2,
+  ACL_OP_SELECT_IMPL_MODE = 3,
+  ACL_OPTYPELIST_FOR_IMPLMODE = 4,
+  ACL_OP_DEBUG_LEVEL = 5,
+  ACL_DEBUG_DIR = 6,
+  ACL_OP_COMPILER_CACHE_MODE = 7,
+  ACL_OP_COMPILER_CACHE_DIR = 8,
+  ACL_OP_PERFORMANCE_MODE = 9,
+  ACL_OP_JIT_COMPILE = 10,
+  ACL_OP_DETERMINISTIC = 11,
+  ACL_CUSTOMIZE_DTYPES = 12,
+  ACL_OP_PRECISION_MODE = 13,
+  ACL_ALLOW_HF32 = 14,
+  ACL_PRECISION_MODE_V2 = 15,
+  ACL_OP_DEBUG_OPTION = 16,
+} aclCompileOpt;
+
+typedef enum aclDataType {
+  ACL_DT_UNDEFINED = -1,
+  ACL_FLOAT = 0,
+  ACL_FLOAT16 = 1,
+  ACL_INT8 = 2,
+  ACL_INT32 = 3,
+  ACL_UINT8 = 4,
+  ACL_INT16 = 6,
+  ACL_UINT16 = 7,
+  ACL_UINT32 = 8,
+  ACL_INT64 = 9,
+  ACL_UINT64 = 10,
+  ACL_DOUBLE = 11,
+  ACL_BOOL = 12,
+  ACL_STRING = 13,
+  ACL_COMPLEX64 = 16,
+  ACL_COMPLEX128 = 17,
+  ACL_BF16 = 27,
+  ACL_INT4 = 29,
+  ACL_UINT1 = 30,
+  ACL_COMPLEX32 = 33,
+  ACL_HIFLOAT8 = 34,
+  ACL_FLOAT8_E5M2 = 35,
+  ACL_FLOAT8_E4M3FN = 36,
+  ACL_FLOAT8_E8M0 = 37,
+  ACL_FLOAT6_E3M2 = 38,
+  ACL_FLOAT6_E2M3 = 39,
+  ACL_FLOAT4_E2M1 = 40,
+  ACL_FLOAT4_E1M2 = 41,
+} aclDataType;
+
+typedef enum aclDeviceInfo {
+  ACL_DEVICE_INFO_UNDEFINED = -1,
+  ACL_DEVICE_INFO_AI_CORE_NUM = 0,
+  ACL_DEVICE_INFO_VECTOR_CORE_NUM = 1,
+  ACL_DEVICE_INFO_L2_SIZE = 2,
+} aclDeviceInfo;
+
+typedef enum aclFormat {
+  ACL_FORMAT_UNDEFINED = -1,
+  ACL_FORMAT_NCHW = 0,
+  ACL_FORMAT_NHWC = 1,
+  ACL_FORMAT_ND = 2,
+  ACL_FORMAT_NC1HWC0 = 3,
+  ACL_FORMAT_FRACTAL_Z = 4,
+  ACL_FORMAT_NC1HWC0_C04 = 12,
+  ACL_FORMAT_HWCN = 16,
+  ACL_FORMAT_NDHWC = 27,
+  ACL_FORMAT_FRACTAL_NZ = 29,
+  ACL_FORMAT_NCDHW = 30,
+  ACL_FORMAT_NDC1HWC0 = 32,
+  ACL_FRACTAL_Z_3D = 33,
+  ACL_FORMAT_NC = 35,
+  ACL_FORMAT_NCL = 47,
+  ACL_FORMAT_FRACTAL_NZ_C0_16 = 50,
+  ACL_FORMAT_FRACTAL_NZ_C0_32 = 51,
+  ACL_FORMAT_FRACTAL_NZ_C0_2 = 52,
+  ACL_FORMAT_FRACTAL_NZ_C0_4 = 53,
+  ACL_FORMAT_FRACTAL_NZ_C0_8 = 54,
+} aclFormat;
+
+typedef enum aclLogLevel {
+  ACL_DEBUG = 0,
+  ACL_INFO = 1,
+  ACL_WARNING = 2,
+  ACL_ERROR = 3,
+} aclLogLevel;
+
+typedef enum aclMemType {
+  ACL_MEMTYPE_DEVICE = 0,
+  ACL_MEMTYPE_HOST = 1,
+  ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT = 2,
+} aclMemType;
+
+typedef enum aclSysParamOpt {
+  ACL_OPT_DETERMINISTIC = 0,
+  ACL_OPT_ENABLE_DEBUG_KERNEL = 1,
+  ACL_OPT_STRONG_CONSISTENCY = 2,
+} aclSysParamOpt;
+
+typedef enum aclmdlRICaptureMode {
+  ACL_MODEL_RI_CAPTURE_MODE_GLOBAL = 0,
+  ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL = 1,
+  ACL_MODEL_RI_CAPTURE_MODE_RELAXED = 2,
+} aclmdlRICaptureMode;
+
+typedef enum aclmdlRICaptureStatus {
+  ACL_MODEL_RI_CAPTURE_STATUS_NONE = 0,
+  ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE = 1,
+  ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED = 2,
+} aclmdlRICaptureStatus;
+
+typedef enum aclopCompileType {
+  ACL_COMPILE_SYS = 0,
+  ACL_COMPILE_UNREGISTERED = 1,
+} aclopCompileType;
+
+typedef enum aclopEngineType {
+  ACL_ENGINE_SYS = 0,
+  ACL_ENGINE_AICORE = 1,
+  ACL_ENGINE_VECTOR = 2,
+} aclopEngineType;
+
+typedef enum aclprofAicoreMetrics {
+  ACL_AICORE_ARITHMETIC_UTILIZATION = 0,
+  ACL_AICORE_PIPE_UTILIZATION = 1,
+  ACL_AICORE_MEMORY_BANDWIDTH = 2,
+  ACL_AICORE_L0B_AND_WIDTH = 3,
+  ACL_AICORE_RESOURCE_CONFLICT_RATIO = 4,
+  ACL_AICORE_MEMORY_UB = 5,
+  ACL_AICORE_L2_CACHE = 6,
+  ACL_AICORE_PIPE_EXECUTE_UTILIZATION = 7,
+  ACL_AICORE_NONE = 255,
+  ACL_AICORE_MEMORY_ACCESS = 8,
+} aclprofAicoreMetrics;
+
+typedef enum aclprofConfigType {
+  ACL_PROF_ARGS_MIN = 0,
+  ACL_PROF_STORAGE_LIMIT = 1,
+  ACL_PROF_AIV_METRICS = 2,
+  ACL_PROF_SYS_HARDWARE_MEM_FREQ = 3,
+  ACL_PROF_LLC_MODE = 4,
+  ACL_PROF_SYS_IO_FREQ = 5,
+  ACL_PROF_SYS_INTERCONNECTION_FREQ = 6,
+  ACL_PROF_DVPP_FREQ = 7,
+  ACL_PROF_HOST_SYS = 8,
+  ACL_PROF_HOST_SYS_USAGE = 9,
+  ACL_PROF_HOST_SYS_USAGE_FREQ = 10,
+  ACL_PROF_ARGS_MAX = 11,
+} aclprofConfigType;
+
+typedef enum aclprofStepTag {
+  ACL_STEP_START = 0,
+  ACL_STEP_END = 1,
+} aclprofStepTag;
+
+typedef enum aclrtAicoreErrorType {
+  ACL_RT_AICORE_ERROR_UNKOWN = 0,
+  ACL_RT_AICORE_ERROR_SW = 1,
+  ACL_RT_AICORE_ERROR_HW_LOCAL = 2,
+} aclrtAicoreErrorType;
+
+typedef enum aclrtCallbackBlockType {
+  ACL_CALLBACK_NO_BLOCK = 0,
+  ACL_CALLBACK_BLOCK = 1,
+} aclrtCallbackBlockType;
+
+typedef enum aclrtCmoType {
+  ACL_RT_CMO_TYPE_PREFETCH = 0,
+  ACL_RT_CMO_TYPE_WRITEBACK = 1,
+  ACL_RT_CMO_TYPE_INVALID = 2,
+  ACL_RT_CMO_TYPE_FLUSH = 3,
+} aclrtCmoType;
+
+typedef enum aclrtDevAttr {
+  ACL_DEV_ATTR_AICPU_CORE_NUM = 1,
+  ACL_DEV_ATTR_AICORE_CORE_NUM = 101,
+  ACL_DEV_ATTR_CUBE_CORE_NUM = 102,
+  ACL_DEV_ATTR_VECTOR_CORE_NUM = 201,
+  ACL_DEV_ATTR_WARP_SIZE = 202,
+  ACL_DEV_ATTR_MAX_THREAD_PER_VECTOR_CORE = 203,
+  ACL_DEV_ATTR_LOCAL_MEM_PER_VECTOR_CORE = 204,
+  ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE = 301,
+  ACL_DEV_ATTR_L2_CACHE_SIZE = 302,
+  ACL_DEV_ATTR_SMP_ID = 401,
+  ACL_DEV_ATTR_PHY_CHIP_ID = 402,
+  ACL_DEV_ATTR_SUPER_POD_DEVIDE_ID = 403,
+  ACL_DEV_ATTR_SUPER_POD_SERVER_ID = 404,
+  ACL_DEV_ATTR_SUPER_POD_ID = 405,
+  ACL_DEV_ATTR_CUST_OP_PRIVILEGE = 406,
+  ACL_DEV_ATTR_MAINBOARD_ID = 407,
+  ACL_DEV_ATTR_IS_VIRTUAL = 501,
+} aclrtDevAttr;
+
+typedef enum aclrtDevResLimitType {
+  ACL_RT_DEV_RES_CUBE_CORE = 0,
+  ACL_RT_DEV_RES_VECTOR_CORE = 1,
+} aclrtDevResLimitType;
+
+typedef enum aclrtErrorType {
+  ACL_RT_NO_ERROR = 0,
+  ACL_RT_ERROR_MEMORY = 1,
+  ACL_RT_ERROR_L2 = 2,
+  ACL_RT_ERROR_AICORE = 3,
+  ACL_RT_ERROR_LINK = 4,
+  ACL_RT_ERROR_OTHERS = 65535,
+} aclrtErrorType;
+
+typedef enum aclrtEventRecordedStatus {
+  ACL_EVENT_RECORDED_STATUS_NOT_READY = 0,
+  ACL_EVENT_RECORDED_STATUS_COMPLETE = 1,
+} aclrtEventRecordedStatus;
+
+typedef enum aclrtEventStatus {
+  ACL_EVENT_STATUS_COMPLETE = 0,
+  ACL_EVENT_STATUS_NOT_READY = 1,
+  ACL_EVENT_STATUS_RESERVED = 2,
+} aclrtEventStatus;
+
+typedef enum aclrtEventWaitStatus {
+  ACL_EVENT_WAIT_STATUS_COMPLETE = 0,
+  ACL_EVENT_WAIT_STATUS_NOT_READY = 1,
+  ACL_EVENT_WAIT_STATUS_RESERVED = 65535,
+} aclrtEventWaitStatus;
+
+typedef enum aclrtFloatOverflowMode {
+  ACL_RT_OVERFLOW_MODE_SATURATION = 0,
+  ACL_RT_OVERFLOW_MODE_INFNAN = 1,
+  ACL_RT_OVERFLOW_MODE_UNDEF = 2,
+} aclrtFloatOverflowMode;
+
+typedef enum aclrtHostRegisterType {
+  ACL_HOST_REGISTER_MAPPED = 0,
+} aclrtHostRegisterType;
+
+typedef enum aclrtLastErrLevel {
+  ACL_RT_THREAD_LEVEL = 0,
+} aclrtLastErrLevel;
+
+typedef enum aclrtMallocAttrType {
+  ACL_RT_MEM_ATTR_RSV = 0,
+  ACL_RT_MEM_ATTR_MODULE_ID = 1,
+  ACL_RT_MEM_ATTR_DEVICE_ID = 2,
+  ACL_RT_MEM_ATTR_VA_FLAG = 3,
+} aclrtMallocAttrType;
+
+typedef enum aclrtMemAllocationType {
+  ACL_MEM_ALLOCATION_TYPE_PINNED = 0,
+} aclrtMemAllocationType;
+
+typedef enum aclrtMemAttr {
+  ACL_DDR_MEM = 0,
+  ACL_HBM_MEM = 1,
+  ACL_DDR_MEM_HUGE = 2,
+  ACL_DDR_MEM_NORMAL = 3,
+  ACL_HBM_MEM_HUGE = 4,
+  ACL_HBM_MEM_NORMAL = 5,
+  ACL_DDR_MEM_P2P_HUGE = 6,
+  ACL_DDR_MEM_P2P_NORMAL = 7,
+  ACL_HBM_MEM_P2P_HUGE = 8,
+  ACL_HBM_MEM_P2P_NORMAL = 9,
+  ACL_HBM_MEM_HUGE1G = 10,
+  ACL_HBM_MEM_P2P_HUGE1G = 11,
+} aclrtMemAttr;
+
+typedef enum aclrtMemHandleType {
+  ACL_MEM_HANDLE_TYPE_NONE = 0,
+} aclrtMemHandleType;
+
+typedef enum aclrtMemLocationType {
+  ACL_MEM_LOCATION_TYPE_HOST = 0,
+  ACL_MEM_LOCATION_TYPE_DEVICE = 1,
+  ACL_MEM_LOCATION_TYPE_UNREGISTERED = 2,
+} aclrtMemLocationType;
+
+typedef enum aclrtMemMallocPolicy {
+  ACL_MEM_MALLOC_HUGE_FIRST = 0,
+  ACL_MEM_MALLOC_HUGE_ONLY = 1,
+  ACL_MEM_MALLOC_NORMAL_ONLY = 2,
+  ACL_MEM_MALLOC_HUGE_FIRST_P2P = 3,
+  ACL_MEM_MALLOC_HUGE_ONLY_P2P = 4,
+  ACL_MEM_MALLOC_NORMAL_ONLY_P2P = 5,
+  ACL_MEM_MALLOC_HUGE1G_ONLY = 6,
+  ACL_MEM_MALLOC_HUGE1G_ONLY_P2P = 7,
+  ACL_MEM_TYPE_LOW_BAND_WIDTH = 256,
+  ACL_MEM_TYPE_HIGH_BAND_WIDTH = 4096,
+  ACL_MEM_ACCESS_USER_SPACE_READONLY = 1048576,
+} aclrtMemMallocPolicy;
+
+typedef enum aclrtMemcpyKind {
+  ACL_MEMCPY_HOST_TO_HOST = 0,
+  ACL_MEMCPY_HOST_TO_DEVICE = 1,
+  ACL_MEMCPY_DEVICE_TO_HOST = 2,
+  ACL_MEMCPY_DEVICE_TO_DEVICE = 3,
+  ACL_MEMCPY_DEFAULT = 4,
+  ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE = 5,
+  ACL_MEMCPY_INNER_DEVICE_TO_DEVICE = 6,
+  ACL_MEMCPY_INTER_DEVICE_TO_DEVICE = 7,
+} aclrtMemcpyKind;
+
+typedef enum aclrtStreamAttr {
+  ACL_STREAM_ATTR_FAILURE_MODE = 1,
+  ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK = 2,
+  ACL_STREAM_ATTR_USER_CUSTOM_TAG = 3,
+  ACL_STREAM_ATTR_CACHE_OP_IFNO = 4,
+} aclrtStreamAttr;
+
+typedef enum aclrtStreamStatus {
+  ACL_STREAM_STATUS_COMPLETE = 0,
+  ACL_STREAM_STATUS_NOT_READY = 1,
+  ACL_STREAM_STATUS_RESERVED = 65535,
+} aclrtStreamStatus;
+
+// ---- Codes and limits ----------------------------------------------------------------------------------------------
+
+enum {
+  ACL_ERROR_NONE = 0,
+  ACL_ERROR_INVALID_PARAM = 100000,
+  ACL_ERROR_UNINITIALIZE = 100001,
+  ACL_ERROR_REPEAT_INITIALIZE = 100002,
+  ACL_ERROR_INVALID_FILE = 100003,
+  ACL_ERROR_WRITE_FILE = 100004,
+  ACL_ERROR_INVALID_FILE_SIZE = 100005,
+  ACL_ERROR_PARSE_FILE = 100006,
+  ACL_ERROR_FILE_MISSING_ATTR = 100007,
+  ACL_ERROR_FILE_ATTR_INVALID = 100008,
+  ACL_ERROR_INVALID_DUMP_CONFIG = 100009,
+  ACL_ERROR_INVALID_PROFILING_CONFIG = 100010,
+  ACL_ERROR_INVALID_MODEL_ID = 100011,
+  ACL_ERROR_DESERIALIZE_MODEL = 100012,
+  ACL_ERROR_PARSE_MODEL = 100013,
+  ACL_ERROR_READ_MODEL_FAILURE = 100014,
+  ACL_ERROR_MODEL_SIZE_INVALID = 100015,
+  ACL_ERROR_MODEL_MISSING_ATTR = 100016,
+  ACL_ERROR_MODEL_INPUT_NOT_MATCH = 100017,
+  ACL_ERROR_MODEL_OUTPUT_NOT_MATCH = 100018,
+  ACL_ERROR_MODEL_NOT_DYNAMIC = 100019,
+  ACL_ERROR_OP_TYPE_NOT_MATCH = 100020,
+  ACL_ERROR_OP_INPUT_NOT_MATCH = 100021,
+  ACL_ERROR_OP_OUTPUT_NOT_MATCH = 100022,
+  ACL_ERROR_OP_ATTR_NOT_MATCH = 100023,
+  ACL_ERROR_OP_NOT_FOUND = 100024,
+  ACL_ERROR_OP_LOAD_FAILED = 100025,
+  ACL_ERROR_UNSUPPORTED_DATA_TYPE = 100026,
+  ACL_ERROR_FORMAT_NOT_MATCH = 100027,
+  ACL_ERROR_BIN_SELECTOR_NOT_REGISTERED = 100028,
+  ACL_ERROR_KERNEL_NOT_FOUND = 100029,
+  ACL_ERROR_BIN_SELECTOR_ALREADY_REGISTERED = 100030,
+  ACL_ERROR_KERNEL_ALREADY_REGISTERED = 100031,
+  ACL_ERROR_INVALID_QUEUE_ID = 100032,
+  ACL_ERROR_REPEAT_SUBSCRIBE = 100033,
+  ACL_ERROR_STREAM_NOT_SUBSCRIBE = 100034,
+  ACL_ERROR_THREAD_NOT_SUBSCRIBE = 100035,
+  ACL_ERROR_WAIT_CALLBACK_TIMEOUT = 100036,
+  ACL_ERROR_REPEAT_FINALIZE = 100037,
+  ACL_ERROR_NOT_STATIC_AIPP = 100038,
+  ACL_ERROR_COMPILING_STUB_MODE = 100039,
+  ACL_ERROR_GROUP_NOT_SET = 100040,
+  ACL_ERROR_GROUP_NOT_CREATE = 100041,
+  ACL_ERROR_PROF_ALREADY_RUN = 100042,
+  ACL_ERROR_PROF_NOT_RUN = 100043,
+  ACL_ERROR_DUMP_ALREADY_RUN = 100044,
+  ACL_ERROR_DUMP_NOT_RUN = 100045,
+  ACL_ERROR_RT_PARAM_INVALID = 107000,
+  ACL_ERROR_RT_INVALID_DEVICEID = 107001,
+  ACL_ERROR_RT_CONTEXT_NULL = 107002,
+  ACL_ERROR_RT_STREAM_CONTEXT = 107003,
+  ACL_ERROR_RT_MODEL_CONTEXT = 107004,
+  ACL_ERROR_RT_STREAM_MODEL = 107005,
+  ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID = 107006,
+  ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL = 107007,
+  ACL_ERROR_RT_ADDR_UNALIGNED = 107008,
+  ACL_ERROR_RT_FILE_OPEN = 107009,
+  ACL_ERROR_RT_FILE_WRITE = 107010,
+  ACL_ERROR_RT_STREAM_SUBSCRIBE = 107011,
+  ACL_ERROR_RT_THREAD_SUBSCRIBE = 107012,
+  ACL_ERROR_RT_GROUP_NOT_SET = 107013,
+  ACL_ERROR_RT_GROUP_NOT_CREATE = 107014,
+  ACL_ERROR_RT_STREAM_NO_CB_REG = 107015,
+  ACL_ERROR_RT_INVALID_MEMORY_TYPE = 107016,
+  ACL_ERROR_RT_INVALID_HANDLE = 107017,
+  ACL_ERROR_RT_INVALID_MALLOC_TYPE = 107018,
+  ACL_ERROR_RT_WAIT_TIMEOUT = 107019,
+  ACL_ERROR_RT_TASK_TIMEOUT = 107020,
+  ACL_ERROR_RT_SYSPARAMOPT_NOT_SET = 107021,
+  ACL_ERROR_RT_DEVICE_TASK_ABORT = 107022,
+  ACL_ERROR_RT_STREAM_ABORT = 107023,
+  ACL_ERROR_RT_CAPTURE_DEPENDENCY = 107024,
+  ACL_ERROR_RT_STREAM_UNJOINED = 107025,
+  ACL_ERROR_RT_MODEL_CAPTURED = 107026,
+  ACL_ERROR_RT_STREAM_CAPTURED = 107027,
+  ACL_ERROR_RT_EVENT_CAPTURED = 107028,
+  ACL_ERROR_RT_STREAM_NOT_CAPTURED = 107029,
+  ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT = 107030,
+  ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT = 107031,
+  ACL_ERROR_STREAM_CAPTURE_CONFLICT = 107032,
+  ACL_ERROR_STREAM_TASK_GROUP_STATUS = 107033,
+  ACL_ERROR_STREAM_TASK_GROUP_INTR = 107034,
+  ACL_ERROR_RT_TASK_ABORT_STOP = 107035,
+  ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED = 107036,
+  ACL_ERROR_PROF_REPEAT_SUBSCRIBE = 148046,
+  ACL_ERROR_PROF_API_CONFLICT = 148047,
+  ACL_ERROR_INVALID_MAX_OPQUEUE_NUM_CONFIG = 148048,
+  ACL_ERROR_INVALID_OPP_PATH = 148049,
+  ACL_ERROR_OP_UNSUPPORTED_DYNAMIC = 148050,
+  ACL_ERROR_RELATIVE_RESOURCE_NOT_CLEARED = 148051,
+  ACL_ERROR_UNSUPPORTED_JPEG = 148052,
+  ACL_ERROR_INVALID_BUNDLE_MODEL_ID = 148053,
+  ACL_ERROR_BAD_ALLOC = 200000,
+  ACL_ERROR_API_NOT_SUPPORT = 200001,
+  ACL_ERROR_INVALID_DEVICE = 200002,
+  ACL_ERROR_MEMORY_ADDRESS_UNALIGNED = 200003,
+  ACL_ERROR_RESOURCE_NOT_MATCH = 200004,
+  ACL_ERROR_INVALID_RESOURCE_HANDLE = 200005,
+  ACL_ERROR_FEATURE_UNSUPPORTED = 200006,
+  ACL_ERROR_PROF_MODULES_UNSUPPORTED = 200007,
+  ACL_ERROR_RT_FEATURE_NOT_SUPPORT = 207000,
+  ACL_ERROR_RT_MEMORY_ALLOCATION = 207001,
+  ACL_ERROR_RT_MEMORY_FREE = 207002,
+  ACL_ERROR_RT_AICORE_OVER_FLOW = 207003,
+  ACL_ERROR_RT_NO_DEVICE = 207004,
+  ACL_ERROR_RT_RESOURCE_ALLOC_FAIL = 207005,
+  ACL_ERROR_RT_NO_PERMISSION = 207006,
+  ACL_ERROR_RT_NO_EVENT_RESOURCE = 207007,
+  ACL_ERROR_RT_NO_STREAM_RESOURCE = 207008,
+  ACL_ERROR_RT_NO_NOTIFY_RESOURCE = 207009,
+  ACL_ERROR_RT_NO_MODEL_RESOURCE = 207010,
+  ACL_ERROR_RT_NO_CDQ_RESOURCE = 207011,
+  ACL_ERROR_RT_OVER_LIMIT = 207012,
+  ACL_ERROR_RT_QUEUE_EMPTY = 207013,
+  ACL_ERROR_RT_QUEUE_FULL = 207014,
+  ACL_ERROR_RT_REPEATED_INIT = 207015,
+  ACL_ERROR_RT_AIVEC_OVER_FLOW = 207016,
+  ACL_ERROR_RT_OVER_FLOW = 207017,
+  ACL_ERROR_RT_DEVICE_OOM = 207018,
+  ACL_ERROR_RT_DEVIDE_OOM = 207018,
+  ACL_ERROR_RT_FEATURE_NOT_SUPPORT_UPDATE_OP = 207019,
+  ACL_ERROR_RT_SEND_MSG = 207019,
+  ACL_ERROR_RT_COPY_USER_FAIL = 207020,
+  ACL_ERROR_STORAGE_OVER_LIMIT = 300000,
+  ACL_ERROR_INTERNAL_ERROR = 500000,
+  ACL_ERROR_FAILURE = 500001,
+  ACL_ERROR_RT_FAILURE = 500003,
+  ACL_ERROR_DRV_FAILURE = 500004,
+  ACL_ERROR_PROFILING_FAILURE = 500005,
+  ACL_ERROR_RT_INTERNAL_ERROR = 507000,
+  ACL_ERROR_RT_TS_ERROR = 507001,
+  ACL_ERROR_RT_STREAM_TASK_FULL = 507002,
+  ACL_ERROR_RT_STREAM_TASK_EMPTY = 507003,
+  ACL_ERROR_RT_STREAM_NOT_COMPLETE = 507004,
+  ACL_ERROR_RT_END_OF_SEQUENCE = 507005,
+  ACL_ERROR_RT_EVENT_NOT_COMPLETE = 507006,
+  ACL_ERROR_RT_CONTEXT_RELEASE_ERROR = 507007,
+  ACL_ERROR_RT_SOC_VERSION = 507008,
+  ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT = 507009,
+  ACL_ERROR_RT_LOST_HEARTBEAT = 507010,
+  ACL_ERROR_RT_MODEL_EXECUTE = 507011,
+  ACL_ERROR_RT_REPORT_TIMEOUT = 507012,
+  ACL_ERROR_RT_SYS_DMA = 507013,
+  ACL_ERROR_RT_AICORE_TIMEOUT = 507014,
+  ACL_ERROR_RT_AICORE_EXCEPTION = 507015,
+  ACL_ERROR_RT_AICORE_TRAP_EXCEPTION = 507016,
+  ACL_ERROR_RT_AICPU_TIMEOUT = 507017,
+  ACL_ERROR_RT_AICPU_EXCEPTION = 507018,
+  ACL_ERROR_RT_AICPU_DATADUMP_RSP_ERR = 507019,
+  ACL_ERROR_RT_AICPU_MODEL_RSP_ERR = 507020,
+  ACL_ERROR_RT_PROFILING_ERROR = 507021,
+  ACL_ERROR_RT_IPC_ERROR = 507022,
+  ACL_ERROR_RT_MODEL_ABORT_NORMAL = 507023,
+  ACL_ERROR_RT_KERNEL_UNREGISTERING = 507024,
+  ACL_ERROR_RT_RINGBUFFER_NOT_INIT = 507025,
+  ACL_ERROR_RT_RINGBUFFER_NO_DATA = 507026,
+  ACL_ERROR_RT_KERNEL_LOOKUP = 507027,
+  ACL_ERROR_RT_KERNEL_DUPLICATE = 507028,
+  ACL_ERROR_RT_DEBUG_REGISTER_FAIL = 507029,
+  ACL_ERROR_RT_DEBUG_UNREGISTER_FAIL = 507030,
+  ACL_ERROR_RT_LABEL_CONTEXT = 507031,
+  ACL_ERROR_RT_PROGRAM_USE_OUT = 507032,
+  ACL_ERROR_RT_DEV_SETUP_ERROR = 507033,
+  ACL_ERROR_RT_VECTOR_CORE_TIMEOUT = 507034,
+  ACL_ERROR_RT_VECTOR_CORE_EXCEPTION = 507035,
+  ACL_ERROR_RT_VECTOR_CORE_TRAP_EXCEPTION = 507036,
+  ACL_ERROR_RT_CDQ_BATCH_ABNORMAL = 507037,
+  ACL_ERROR_RT_DIE_MODE_CHANGE_ERROR = 507038,
+  ACL_ERROR_RT_DIE_SET_ERROR = 507039,
+  ACL_ERROR_RT_INVALID_DIEID = 507040,
+  ACL_ERROR_RT_DIE_MODE_NOT_SET = 507041,
+  ACL_ERROR_RT_AICORE_TRAP_READ_OVERFLOW = 507042,
+  ACL_ERROR_RT_AICORE_TRAP_WRITE_OVERFLOW = 507043,
+  ACL_ERROR_RT_VECTOR_CORE_TRAP_READ_OVERFLOW = 507044,
+  ACL_ERROR_RT_VECTOR_CORE_TRAP_WRITE_OVERFLOW = 507045,
+  ACL_ERROR_RT_STREAM_SYNC_TIMEOUT = 507046,
+  ACL_ERROR_RT_EVENT_SYNC_TIMEOUT = 507047,
+  ACL_ERROR_RT_FFTS_PLUS_TIMEOUT = 507048,
+  ACL_ERROR_RT_FFTS_PLUS_EXCEPTION = 507049,
+  ACL_ERROR_RT_FFTS_PLUS_TRAP_EXCEPTION = 507050,
+  ACL_ERROR_RT_COPY_DATA = 507052,
+  ACL_ERROR_RT_DEVICE_MEM_ERROR = 507053,
+  ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR = 507054,
+  ACL_ERROR_RT_SUSPECT_DEVICE_MEM_ERROR = 507055,
+  ACL_ERROR_RT_LINK_ERROR = 507056,
+  ACL_ERROR_RT_SUSPECT_REMOTE_ERROR = 507057,
+  ACL_ERROR_RT_DRV_INTERNAL_ERROR = 507899,
+  ACL_ERROR_RT_AICPU_INTERNAL_ERROR = 507900,
+  ACL_ERROR_RT_SOCKET_CLOSE = 507901,
+  ACL_ERROR_RT_AICPU_INFO_LOAD_RSP_ERR = 507902,
+  ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED = 507903,
+  ACL_ERROR_RT_COMM_OP_RETRY_FAIL = 507904,
+  ACLNN_CLEAR_DEVICE_STATE_FAIL = 574007,
+  ACLNN_STRESS_BIT_FAIL = 574006,
+  ACLNN_STRESS_HIGH_BIT_FAIL = 574009,
+  ACLNN_STRESS_LOW_BIT_FAIL = 574008,
+  ACL_COMPILE_FLAG_BIN_SELECTOR = 1,
+  ACL_CONTINUE_ON_FAILURE = 0,
+  ACL_DEV_FEATURE_NOT_SUPPORT = 0,
+  ACL_DEV_FEATURE_SUPPORT = 1,
+  ACL_EVENT_CAPTURE_STREAM_PROGRESS = 2,
+  ACL_EVENT_DEFAULT = 14,
+  ACL_EVENT_EXTERNAL = 32,
+  ACL_EVENT_IPC = 64,
+  ACL_EVENT_SYNC = 1,
+  ACL_EVENT_TIME_LINE = 8,
+  ACL_HOST_REG_MAPPED = 2,
+  ACL_HOST_REG_PINNED = 268435456,
+  ACL_IPC_EVENT_HANDLE_SIZE = 64,
+  ACL_IPC_HANDLE_SIZE = 65,
+  ACL_OP_DUMP_OP_AICORE_ARGS = 1,
+  ACL_PKG_VERSION_MAX_SIZE = 128,
+  ACL_PKG_VERSION_PARTS_MAX_SIZE = 64,
+  ACL_PROF_ACL_API = 1,
+  ACL_PROF_AICORE_METRICS = 4,
+  ACL_PROF_AICPU = 8,
+  ACL_PROF_HCCL_TRACE = 32,
+  ACL_PROF_L2CACHE = 16,
+  ACL_PROF_MSPROFTX = 128,
+  ACL_PROF_OP_ATTR = 16384,
+  ACL_PROF_RUNTIME_API = 256,
+  ACL_PROF_TASK_MEMORY = 4096,
+  ACL_PROF_TASK_TIME = 2,
+  ACL_PROF_TASK_TIME_L0 = 2048,
+  ACL_PROF_TRAINING_TRACE = 64,
+  ACL_RT_BINARY_MAGIC_ELF_AICORE = 1129660997,
+  ACL_RT_BINARY_MAGIC_ELF_CUBE_CORE = 1095320387,
+  ACL_RT_BINARY_MAGIC_ELF_VECTOR_CORE = 1094799942,
+  ACL_RT_CMO_MAX_BARRIER_NUM = 6,
+  ACL_RT_IPC_MEM_EXPORT_FLAG_DEFAULT = 0,
+  ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION = 1,
+  ACL_RT_IPC_MEM_IMPORT_FLAG_DEFAULT = 0,
+  ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS = 1,
+  ACL_RT_MEM_UCE_INFO_MAX_NUM = 20,
+  ACL_RT_NOTIFY_EXPORT_FLAG_DEFAULT = 0,
+  ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION = 2,
+  ACL_RT_NOTIFY_IMPORT_FLAG_DEFAULT = 0,
+  ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS = 2,
+  ACL_RT_SUCCESS = 0,
+  ACL_RT_VMM_EXPORT_FLAG_DEFAULT = 0,
+  ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION = 1,
+  ACL_STOP_ON_FAILURE = 1,
+  ACL_STREAM_CPU_SCHEDULE = 16,
+  ACL_STREAM_FAST_LAUNCH = 1,
+  ACL_STREAM_FAST_SYNC = 2,
+  ACL_STREAM_HUGE = 8,
+  ACL_STREAM_PERSISTENT = 4,
+  ACL_STREAM_WAIT_VALUE_AND = 2,
+  ACL_STREAM_WAIT_VALUE_EQ = 1,
+  ACL_STREAM_WAIT_VALUE_GEQ = 0,
+  ACL_STREAM_WAIT_VALUE_NOR = 3,
+  ACL_SUCCESS = 0,
+  ACL_TENSOR_SHAPE_RANGE_NUM = 2,
+  ACL_TENSOR_VALUE_RANGE_NUM = 2,
+#define ACL_UNKNOWN_RANK 18446744073709551614u
+  ACL_VALUE_WAIT_EQ = 1,
+  ACL_WORKSPACE_MEM_OPTIMIZE_DEFAULT = 0,
+  ACL_WORKSPACE_MEM_OPTIMIZE_INPUTOUTPUT = 1,
+  DEVICE_UTILIZATION_NOT_SUPPORT = -1,
+  MAX_MEM_UCE_INFO_ARRAY_SIZE = 128,
+  MAX_MODULE_NUM = 128,
+  UCE_INFO_RESERVED_SIZE = 14,
+};
+
+// aclnn status codes of the operator library.
+enum { ACLNN_SUCCESS = 0, ACLNN_ERR_PARAM_NULLPTR = 161001, ACLNN_ERR_PARAM_INVALID = 161002, ACLNN_ERR_RUNTIME_ERROR = 361001, ACLNN_ERR_INNER = 561000 };
+
+
+// ---- Structures ----------------------------------------------------------------------------------------------------
+
+typedef struct aclrtMemUceInfo {  // 128 bytes
+  void* addr;
+  size_t len;
+  size_t reserved[UCE_INFO_RESERVED_SIZE];
+} aclrtMemUceInfo;
+
+typedef struct aclrtMemUceInfoArray {  // 2568 bytes
+  size_t arraySize;
+  aclrtMemUceInfo memUceInfoArray[ACL_RT_MEM_UCE_INFO_MAX_NUM];
+} aclrtMemUceInfoArray;
+
+typedef union aclrtErrorInfoDetail {
+  aclrtMemUceInfoArray uceInfo;
+  aclrtAicoreErrorType aicoreErrType;
+} aclrtErrorInfoDetail;
+
+typedef union aclrtMallocAttrValue {
+  uint16_t moduleId;
+  uint32_t deviceId;
+  uint32_t vaFlag;
+  uint8_t rsv[8];
+} aclrtMallocAttrValue;
+
+typedef union aclrtStreamAttrValue {
+  uint64_t failureMode;
+  uint32_t overflowSwitch;
+  uint32_t userCustomTag;
+  uint32_t cacheOpInfoSwitch;
+  uint32_t reserve[4];
+} aclrtStreamAttrValue;
+
+typedef struct aclCANNPackageVersion {  // 512 bytes
+  char version[ACL_PKG_VERSION_MAX_SIZE];
+  char majorVersion[ACL_PKG_VERSION_PARTS_MAX_SIZE];
+  char minorVersion[ACL_PKG_VERSION_PARTS_MAX_SIZE];
+  char releaseVersion[ACL_PKG_VERSION_PARTS_MAX_SIZE];
+  char patchVersion[ACL_PKG_VERSION_PARTS_MAX_SIZE];
+  char reserved[ACL_PKG_VERSION_MAX_SIZE];
+} aclCANNPackageVersion;
+
+typedef struct aclrtErrorInfo {  // 2576 bytes
+  uint8_t tryRepair;
+  uint8_t hasDetail;
+  uint8_t reserved[2];
+  aclrtErrorType errorType;
+  aclrtErrorInfoDetail detail;
+} aclrtErrorInfo;
+
+typedef struct aclrtIpcEventHandle {  // 64 bytes
+  char reserved[ACL_IPC_EVENT_HANDLE_SIZE];
+} aclrtIpcEventHandle;
+
+typedef struct aclrtMallocAttribute {  // 12 bytes
+  aclrtMallocAttrType attr;
+  aclrtMallocAttrValue value;
+} aclrtMallocAttribute;
+
+typedef struct aclrtMallocConfig {  // 16 bytes
+  aclrtMallocAttribute* attrs;
+  size_t numAttrs;
+} aclrtMallocConfig;
+
+typedef struct aclrtMemUsageInfo {  // 112 bytes
+  char name[32];
+  uint64_t curMemSize;
+  uint64_t memPeakSize;
+  size_t reserved[8];
+} aclrtMemUsageInfo;
+
+typedef struct aclrtMemLocation {  // 8 bytes
+  uint32_t id;
+  aclrtMemLocationType type;
+} aclrtMemLocation;
+
+typedef struct aclrtMemcpyBatchAttr {  // 32 bytes
+  aclrtMemLocation dstLoc;
+  aclrtMemLocation srcLoc;
+  uint8_t rsv[16];
+} aclrtMemcpyBatchAttr;
+
+typedef struct aclrtPhysicalMemProp {  // 32 bytes
+  aclrtMemHandleType handleType;
+  aclrtMemAllocationType allocationType;
+  aclrtMemAttr memAttr;
+  aclrtMemLocation location;
+  uint64_t reserve;
+} aclrtPhysicalMemProp;
+
+typedef struct aclrtPtrAttributes {  // 28 bytes
+  aclrtMemLocation location;
+  uint32_t pageSize;
+  uint32_t rsv[4];
+} aclrtPtrAttributes;
+
+typedef struct aclrtUtilizationInfo {  // 24 bytes
+  int32_t cubeUtilization;
+  int32_t vectorUtilization;
+  int32_t aicpuUtilization;
+  int32_t memoryUtilization;
+  aclrtUtilizationExtendInfo* utilizationExtend;
+} aclrtUtilizationInfo;
+
+typedef struct aclrtUuid {  // 16 bytes
+  char bytes[16];
+} aclrtUuid;
+
+typedef struct rtDevBinary_t {  // 24 bytes
+  uint32_t magic;
+  uint32_t version;
+  const void* data;
+  uint64_t length;
+} rtDevBinary_t;
+
+// The layout is not public; the provider only ever sees it by value from the official client, which softnpu refuses.
+typedef struct aclmdlRICondTaskParams { uint64_t reserved[8]; } aclmdlRICondTaskParams;
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif

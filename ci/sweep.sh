@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Longer checks that are not part of ci/test.sh. Usage: bash ci/sweep.sh asan|tsan|stress [arguments of the stress script]
+#   asan, tsan  the C++ tests of abi/ and softnpu/ under AddressSanitizer or ThreadSanitizer
+#   stress      threads x streams x cards at random for a minute, in every mode of softnpu and the task queue
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+sweep=${1:-}
+shift || true
+
+sanitized() {
+  cmake --preset "$1" -DPython_EXECUTABLE="$(command -v python3)"
+  cmake --build --preset "$1" --parallel "${MAX_JOBS:-$(nproc)}" --target test/abi/all test/softnpu/all
+  ctest --test-dir "build-$1/test/abi" --output-on-failure --no-tests=error
+  ctest --test-dir "build-$1/test/softnpu" --output-on-failure --no-tests=error
+}
+
+case "$sweep" in
+  asan)
+    # The suppressions name torch's libraries only.
+    export LSAN_OPTIONS="suppressions=$PWD/ci/lsan.supp:print_suppressions=0"
+    sanitized asan ;;
+  tsan)
+    export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp:second_deadlock_stack=1:halt_on_error=0"
+    sanitized tsan ;;
+  stress)
+    for async in 0 1; do
+      for queue in 0 1 2; do
+        echo "== SOFTNPU_ASYNC=$async TASK_QUEUE_ENABLE=$queue"
+        SOFTNPU_ASYNC=$async TASK_QUEUE_ENABLE=$queue python3 test/stress/stress.py "$@"
+      done
+    done
+    echo "== SOFTNPU_WORKSPACE=all"
+    SOFTNPU_WORKSPACE=all python3 test/stress/stress.py "$@" ;;
+  *)
+    sed -n '2,4s/^# //p' "$0" >&2
+    exit 1 ;;
+esac

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The test command: builds and installs the wheel, then runs every check and test. All stages run; one failure fails it.
+# Arguments go to pytest, for example -k stream. About 20 minutes on 2 cores from a clean clone.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. ci/environment.sh requirements-test.txt
+bash ci/install.sh
+
+failed=""
+stage() {
+  local name=$1
+  shift
+  echo
+  echo "== $name: $*"
+  "$@" || failed="$failed $name"
+}
+
+cpp_tests() {
+  if [ ! -e /usr/include/gtest/gtest.h ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq && apt-get install -y -qq libgtest-dev
+  fi
+  cmake -S . -B build -DNPU_TESTS=ON >/dev/null && cmake --build build --parallel "$(nproc)" &&
+    ctest --test-dir build --output-on-failure --no-tests=error
+}
+
+stage layers python tools/check_layers.py build
+stage symbols python tools/check_symbols.py build
+stage lint ruff check --quiet .
+stage c++ cpp_tests
+stage official bash ci/official.sh
+stage python pytest "$@"
+
+if [ -n "$failed" ]; then
+  echo "FAILED stages:$failed"
+  exit 1
+fi
+echo "all stages passed"

@@ -1,0 +1,24 @@
+# Compiler and linker flags that hold for every target of the project.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 11)
+  message(FATAL_ERROR "g++ ${CMAKE_CXX_COMPILER_VERSION} is too old: C++20 needs g++ 11 or newer")
+endif()
+
+# The prefix map keeps the builder's paths out of the libraries: messages name csrc/..., wherever it was compiled.
+add_compile_options(-Wall -Wextra "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=" "-ffile-prefix-map=${PROJECT_BINARY_DIR}/=")
+if(NPU_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(NPU_ABI_VERSION)
+  add_compile_options(-fabi-version=${NPU_ABI_VERSION})
+endif()
+
+# A shared library must name everything it uses; extension modules (MODULE) take Python's symbols from the process.
+string(APPEND CMAKE_SHARED_LINKER_FLAGS " -Wl,--no-undefined")
+
+if(NPU_SANITIZE)
+  if(NOT NPU_SANITIZE MATCHES "^(address|thread)$")
+    message(FATAL_ERROR "NPU_SANITIZE=${NPU_SANITIZE}: expected address or thread")
+  endif()
+  add_compile_options(-fsanitize=${NPU_SANITIZE} -fno-omit-frame-pointer -g -O1)
+  add_link_options(-fsanitize=${NPU_SANITIZE})
+endif()

@@ -1,0 +1,38 @@
+# The layout of the installed package. Every library finds its neighbours and torch relative to itself only.
+#   torch_npu/**.py  _C.<abi>.so  lib/libtorch_npu.so  include/  softnpu/{lib64,runtime,compiler,opp}  softnpu/set_env.sh
+set(package torch_npu)
+
+# Installs every shared library defined in `folder` or below. OPTIONAL, so that a partial build can be tried out.
+function(npu_install_libraries folder destination rpath)
+  get_property(targets DIRECTORY "${folder}" PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target IN LISTS targets)
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL "SHARED_LIBRARY")
+      set_target_properties(${target} PROPERTIES INSTALL_RPATH "${rpath}")
+      install(TARGETS ${target} LIBRARY DESTINATION ${destination} OPTIONAL)
+    elseif(type STREQUAL "MODULE_LIBRARY")  # the Python extension module
+      set_target_properties(${target} PROPERTIES
+        INSTALL_RPATH "$ORIGIN/lib:$ORIGIN/../torch/lib" LIBRARY_OUTPUT_DIRECTORY "${NPU_PACKAGE_DIR}")
+      install(TARGETS ${target} LIBRARY DESTINATION ${package} OPTIONAL)
+    endif()
+  endforeach()
+  get_property(children DIRECTORY "${folder}" PROPERTY SUBDIRECTORIES)
+  foreach(child IN LISTS children)
+    npu_install_libraries("${child}" ${destination} "${rpath}")
+  endforeach()
+endfunction()
+
+npu_install_libraries("${PROJECT_SOURCE_DIR}/csrc" ${package}/lib "$ORIGIN:$ORIGIN/../../torch/lib")
+npu_install_libraries("${PROJECT_SOURCE_DIR}/softnpu" ${package}/softnpu/lib64 "$ORIGIN:$ORIGIN/../../../torch/lib")
+
+install(DIRECTORY torch_npu/ DESTINATION ${package} FILES_MATCHING
+        PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY abi/ DESTINATION ${package}/include FILES_MATCHING PATTERN "*.h")
+
+configure_file(cmake/set_env.sh "${NPU_PACKAGE_DIR}/softnpu/set_env.sh" COPYONLY)
+install(FILES cmake/set_env.sh DESTINATION ${package}/softnpu)
+# Clients look for these folders of a CANN toolkit; a file in each keeps it in the wheel.
+foreach(part runtime compiler opp)
+  file(WRITE "${NPU_PACKAGE_DIR}/softnpu/${part}/version.info" "Version=${PROJECT_VERSION}\nprovider=softnpu\n")
+  install(FILES "${NPU_PACKAGE_DIR}/softnpu/${part}/version.info" DESTINATION ${package}/softnpu/${part})
+endforeach()

@@ -1,0 +1,96 @@
+#include "acl/config.h"
+
+#include <c10/util/Exception.h>
+
+#include <glob.h>
+
+#include <cstdlib>
+
+namespace npu::config {
+
+namespace {
+
+std::optional<std::string> text(const char* name) {
+  const char* value = std::getenv(name);
+  if (!value) return std::nullopt;
+  return value;
+}
+
+std::optional<int> integer(const char* name) {
+  const char* value = std::getenv(name);
+  if (!value || !*value) return std::nullopt;
+  return static_cast<int>(std::strtol(value, nullptr, 10));
+}
+
+bool flag(const char* name) { return integer(name).value_or(0) != 0; }
+
+std::vector<std::string> split(const std::string& list, char separator) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= list.size();) {
+    size_t end = list.find(separator, begin);
+    if (end == std::string::npos) end = list.size();
+    if (end > begin) parts.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace
+
+Runtime runtime() {
+  const auto value = text("TORCH_NPU_RUNTIME").value_or("");
+  if (value.empty()) return Runtime::automatic;
+  if (value == "cann") return Runtime::cann;
+  if (value == "soft") return Runtime::softnpu;
+  TORCH_CHECK(false, "TORCH_NPU_RUNTIME=", value, " names no runtime. Set it to cann or soft, or unset it.");
+}
+
+std::vector<std::string> cann_homes() {
+  std::vector<std::string> homes;
+  for (const char* name : {"ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"}) {
+    auto home = text(name).value_or("");
+    if (!home.empty() && (homes.empty() || homes.front() != home)) homes.push_back(std::move(home));
+  }
+  return homes;
+}
+
+std::vector<std::string> custom_operator_paths() {
+  auto paths = split(text("ASCEND_CUSTOM_OPP_PATH").value_or(""), ':');
+  const auto opp = text("ASCEND_OPP_PATH").value_or("");
+  glob_t vendors{};
+  if (!opp.empty() && glob((opp + "/vendors/*").c_str(), GLOB_ONLYDIR, nullptr, &vendors) == 0)
+    paths.insert(paths.end(), vendors.gl_pathv, vendors.gl_pathv + vendors.gl_pathc);
+  globfree(&vendors);
+  return paths;
+}
+
+std::string acl_init_config() { return text("TORCH_ACL_INIT_CONFIG_PATH").value_or(""); }
+std::optional<std::string> visible_devices() { return text("ASCEND_RT_VISIBLE_DEVICES"); }
+
+std::optional<int> task_queue_level() {
+  const auto level = integer("TASK_QUEUE_ENABLE");
+  if (!level || (*level >= 0 && *level <= 2)) return level;
+  TORCH_WARN_ONCE("TASK_QUEUE_ENABLE=", *level, " is not 0, 1 or 2; it is ignored.");
+  return std::nullopt;
+}
+
+bool launch_blocking() { return flag("ASCEND_LAUNCH_BLOCKING"); }
+
+int stream_timeout_ms() {
+  const int ms = integer("ACL_STREAM_TIMEOUT").value_or(-1);
+  return ms > 0 ? ms : -1;
+}
+
+int device_timeout_ms() {
+  const int seconds = integer("ACL_DEVICE_SYNC_TIMEOUT").value_or(-1);
+  return seconds > 0 && seconds < 2'000'000 ? seconds * 1000 : -1;
+}
+
+std::optional<std::string> npu_alloc_conf() { return text("PYTORCH_NPU_ALLOC_CONF"); }
+std::optional<std::string> alloc_conf() { return text("PYTORCH_ALLOC_CONF"); }
+bool no_memory_caching() { return flag("PYTORCH_NO_NPU_MEMORY_CACHING"); }
+bool fallback_cpu_disabled() { return flag("TORCH_NPU_FALLBACK_CPU_DISABLE"); }
+bool compact_errors() { return flag("TORCH_NPU_COMPACT_ERROR_OUTPUT"); }
+int rank() { return integer("RANK").value_or(-1); }
+
+}  // namespace npu::config

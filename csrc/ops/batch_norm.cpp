@@ -1,0 +1,60 @@
+// Batch normalisation: the forms that upstream's front functions and autograd formulas call.
+#include <ATen/ATen.h>
+
+#include "exec.h"
+#include "registry.h"
+#include "rules.h"
+
+namespace npu::ops {
+
+namespace {
+
+using Optional = std::optional<Tensor>;
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+
+Three forward(const Tensor& input, const Optional& weight, const Optional& bias, const Optional& running_mean,
+                        const Optional& running_var, bool training, double momentum, double eps) {
+  CardGuard guard(input);
+  TORCH_CHECK(input.dim() >= 2, "batch_norm expects an input with at least 2 dimensions, got ", input.dim());
+  auto out = make(like(input));
+  const auto type = statistics_type(weight.has_value() && weight->defined() ? weight->scalar_type() : input.scalar_type());
+  const int64_t channels = training ? input.size(1) : 0;
+  auto save_mean = empty({channels}, type), save_invstd = empty({channels}, type);
+  if (input.numel() > 0)
+    NPU_EXEC(aclnnBatchNorm, input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean, save_invstd);
+  return {out, save_mean, save_invstd};
+}
+
+Three legit(const Tensor& input, const Optional& weight, const Optional& bias, Tensor& running_mean, Tensor& running_var, bool training,
+            double momentum, double eps) {
+  return forward(input, weight, bias, running_mean, running_var, training, momentum, eps);
+}
+
+Three legit_no_stats(const Tensor& input, const Optional& weight, const Optional& bias, bool training, double momentum, double eps) {
+  return forward(input, weight, bias, std::nullopt, std::nullopt, training, momentum, eps);
+}
+
+Three backward(const Tensor& grad_out, const Tensor& input, const Optional& weight, const Optional& running_mean,
+                                 const Optional& running_var, const Optional& save_mean, const Optional& save_invstd, bool train,
+                                 double eps, std::array<bool, 3> mask) {
+  CardGuard guard(input);
+  const auto type = weight.has_value() && weight->defined() ? weight->scalar_type() : statistics_type(input.scalar_type());
+  Tensor grad_input, grad_weight, grad_bias;
+  if (mask[0]) grad_input = make(like(input));
+  if (mask[1]) grad_weight = empty({input.size(1)}, type);
+  if (mask[2]) grad_bias = empty({input.size(1)}, type);
+  NPU_EXEC(aclnnBatchNormBackward, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, mask,
+           grad_input, grad_weight, grad_bias);
+  return {grad_input, grad_weight, grad_bias};
+}
+
+}  // namespace
+
+NPU_REGISTER(batch_norm) {
+  manual("aten::native_batch_norm", "", &forward);
+  manual("aten::_native_batch_norm_legit", "", &legit);
+  manual("aten::_native_batch_norm_legit", "no_stats", &legit_no_stats);
+  manual("aten::native_batch_norm_backward", "", &backward);
+}
+
+}  // namespace npu::ops

@@ -1,0 +1,170 @@
+// The two-phase call: executor cache, workspace, task queue. See Note [Packed calls] in exec.h.
+#include <ATen/Context.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "acl/check.h"
+#include "acl/library.h"
+#include "exec.h"
+#include "runtime/caching_allocator.h"
+#include "runtime/device.h"
+#include "runtime/stream.h"
+#include "runtime/task_queue.h"
+
+namespace npu::ops {
+
+namespace {
+
+struct Prepared {
+  aclOpExecutor* executor = nullptr;
+  uint64_t workspace_size = 0;
+};
+
+[[noreturn]] C10_NOINLINE void missing(const AclOp& op) {
+  C10_THROW_ERROR(NotImplementedError, c10::str("The device library in ", acl::path(), " has no operator ", op.name,
+                                                "; move the tensors to the CPU for this call."));
+}
+
+C10_NOINLINE void resolve(AclOp& op) {
+  std::string phase_one = std::string(op.name) + "GetWorkspaceSize";
+  op.phase_one = acl::op_symbol(phase_one.c_str());
+  op.phase_two = reinterpret_cast<aclnnLaunch>(acl::op_symbol(op.name));
+  if (!op.phase_one || !op.phase_two) missing(op);
+}
+
+[[noreturn]] C10_NOINLINE void phase_one_failed(const AclOp& op, int code) {
+  const char* text = acl::api().aclGetRecentErrMsg();
+  TORCH_CHECK(false, op.name, " refused its arguments: ", text ? text : "no reason given", " (code ", code, ")");
+}
+
+bool cache_usable() {
+  static const bool usable = [] {
+    const auto& api = acl::api();
+    return api.InitPTACacheThreadLocal && api.UnInitPTACacheThreadLocal && api.PTAFindExecCache && api.SetPTACacheHashKey &&
+           api.AddTensorAddrToCachedList && api.CanUsePTACache && api.CanUsePTACache("aclnnAdd");
+  }();
+  return usable;
+}
+
+struct CacheScope {
+  ~CacheScope() { acl::api().UnInitPTACacheThreadLocal(); }
+};
+
+Prepared build(const AclOp& op, PhaseOne phase_one, const uint64_t* words, void* const* addresses) {
+  Prepared p;
+  Unpacker arguments(words + 1, addresses);  // word 0 names the operator
+  if (const int code = phase_one(op.phase_one, arguments, &p.workspace_size, &p.executor)) phase_one_failed(op, code);
+  return p;
+}
+
+Prepared prepare(const AclOp& op, PhaseOne phase_one, uint64_t* words, size_t word_count, void* const* addresses,
+                 size_t address_count) {
+  if (!cache_usable()) return build(op, phase_one, words, addresses);
+  const auto& api = acl::api();
+  api.InitPTACacheThreadLocal();
+  CacheScope scope;
+  for (size_t i = 0; i < address_count; i++) api.AddTensorAddrToCachedList(addresses[i]);
+  auto* key = reinterpret_cast<uint8_t*>(words);
+  Prepared p;
+  p.executor = api.PTAFindExecCache(key, word_count * 8, &p.workspace_size);
+  if (C10_LIKELY(p.executor != nullptr)) return p;
+  api.SetPTACacheHashKey(key, word_count * 8);
+  return build(op, phase_one, words, addresses);
+}
+
+void run(const AclOp& op, const Prepared& p, void* workspace, aclrtStream stream) {
+  const int code = op.phase_two(workspace, p.workspace_size, p.executor, stream);
+  if (C10_UNLIKELY(code != 0)) acl::throw_acl_error(code, op.name, __FILE__, __LINE__);
+}
+
+// Note [Workspace on the consumer]: the caching allocator's order is the order of the launching thread. The consumer is
+// behind it and must not take blocks from there; at level 2 each stream has scratch memory of its own, which only grows.
+void* consumer_workspace(aclrtStream stream, uint64_t bytes) {
+  static std::map<aclrtStream, std::pair<void*, uint64_t>> scratch;  // touched by the consumer thread alone
+  auto& [memory, size] = scratch[stream];
+  if (size < bytes) {
+    if (memory) NPU_CHECK(acl::api().aclrtFree(memory));
+    memory = nullptr;
+    size = std::max<uint64_t>(2 * bytes, 1 << 20);
+    NPU_CHECK(acl::api().aclrtMalloc(&memory, size, ACL_MEM_MALLOC_HUGE_FIRST));
+  }
+  return memory;
+}
+
+// Level 1: only phase two is left to do.
+struct Launch {
+  const AclOp* op;
+  Prepared prepared;
+  void* workspace;
+  aclrtStream stream;
+};
+
+void run_launch(void* payload) {
+  const auto& l = *static_cast<Launch*>(payload);
+  run(*l.op, l.prepared, l.workspace, l.stream);
+}
+
+// Level 2: the packed call itself, followed by its words and addresses.
+struct PackedCall {
+  const AclOp* op;
+  PhaseOne phase_one;
+  aclrtStream stream;
+  size_t words, addresses;
+};
+
+void run_packed(void* payload) {
+  auto& call = *static_cast<PackedCall*>(payload);
+  auto* words = reinterpret_cast<uint64_t*>(&call + 1);
+  auto* addresses = reinterpret_cast<void**>(words + call.words);
+  const auto p = prepare(*call.op, call.phase_one, words, call.words, addresses, call.addresses);
+  run(*call.op, p, p.workspace_size ? consumer_workspace(call.stream, p.workspace_size) : nullptr, call.stream);
+}
+
+void push_packed(const AclOp& op, PhaseOne phase_one, const Packer& a, aclrtStream stream) {
+  const PackedCall call{&op, phase_one, stream, a.words.size(), a.addresses.size()};
+  c10::SmallVector<uint64_t, 192> payload;
+  payload.resize_for_overwrite(sizeof(PackedCall) / 8 + call.words + call.addresses);
+  memcpy(payload.data(), &call, sizeof(call));
+  memcpy(payload.data() + sizeof(call) / 8, a.words.data(), call.words * 8);
+  memcpy(payload.data() + sizeof(call) / 8 + call.words, a.addresses.data(), call.addresses * 8);
+  task_queue::push(&run_packed, payload.data(), payload.size() * 8);
+}
+
+}  // namespace
+
+bool has_op(const char* name) { return acl::available() && acl::op_symbol(name) != nullptr; }
+
+void launch(AclOp& op, PhaseOne phase_one, Packer& a) {
+  if (C10_UNLIKELY(!op.phase_two)) resolve(op);
+  const aclrtStream stream = current_stream_handle();
+  const int level = task_queue::level();
+  if (C10_UNLIKELY(level == 2)) return push_packed(op, phase_one, a, stream);
+  const auto p = prepare(op, phase_one, a.words.data(), a.words.size(), a.addresses.data(), a.addresses.size());
+  c10::DataPtr workspace;
+  if (p.workspace_size) workspace = caching_allocator::allocate_workspace(p.workspace_size);
+  if (C10_LIKELY(level == 0)) {
+    run(op, p, workspace.get(), stream);
+    if (C10_UNLIKELY(task_queue::launch_blocking())) current_stream().synchronize();
+  } else {
+    const Launch l{&op, p, workspace.get(), stream};
+    task_queue::push(&run_launch, &l, sizeof(l));
+  }
+}
+
+std::vector<std::vector<int64_t>> launch_and_read_shapes(AclOp& op, PhaseOne phase_one, Packer& a, int outputs) {
+  if (C10_UNLIKELY(!op.phase_two)) resolve(op);
+  task_queue::drain();
+  Unpacker arguments(a.words.data() + 1, a.addresses.data());
+  Prepared p;
+  if (const int code = phase_one(op.phase_one, arguments, &p.workspace_size, &p.executor)) phase_one_failed(op, code);
+  c10::DataPtr workspace;
+  if (p.workspace_size) workspace = caching_allocator::allocate_workspace(p.workspace_size);
+  run(op, p, workspace.get(), current_stream_handle());
+  current_stream().synchronize();
+  return arguments.view_shapes(outputs);
+}
+
+}  // namespace npu::ops

@@ -1,0 +1,73 @@
+#include "tensor.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/Dispatch_v2.h>
+
+#include "exec.h"
+#include "runtime/caching_allocator.h"
+
+namespace npu::ops {
+
+namespace {
+constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
+}
+
+Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, at::MemoryFormat format) {
+  const auto type = c10::scalarTypeToTypeMeta(dtype);
+  if (C10_UNLIKELY(format != at::MemoryFormat::Contiguous))
+    return at::detail::empty_generic(sizes, caching_allocator::get(), kKeys, dtype, format);
+  int64_t elements = 1;
+  bool overflow = false;
+  for (const int64_t n : sizes) {
+    TORCH_CHECK(n >= 0, "Trying to create tensor with negative dimension ", n, ": ", sizes);
+    overflow |= __builtin_mul_overflow(elements, n, &elements);
+  }
+  size_t bytes;
+  overflow |= __builtin_mul_overflow(static_cast<size_t>(elements), type.itemsize(), &bytes);
+  TORCH_CHECK(!overflow, "Storage size calculation overflowed with sizes=", sizes);
+  auto* allocator = caching_allocator::get();
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes),
+                                                       allocator, /*resizable=*/true);
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), kKeys, type);
+  if (sizes.size() != 1 || sizes[0] != 0) tensor.unsafeGetTensorImpl()->generic_set_sizes_contiguous(sizes);
+  return tensor;
+}
+
+Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype) {
+  return at::detail::empty_strided_generic(sizes, strides, caching_allocator::get(), kKeys, dtype);
+}
+
+c10::Scalar read_cpu_scalar(const Tensor& t) {
+  c10::Scalar value;
+  AT_DISPATCH_V2(t.scalar_type(), "read_cpu_scalar", AT_WRAP([&] { value = *t.const_data_ptr<scalar_t>(); }),
+                 AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kHalf, at::kBFloat16,
+                 at::kBool, at::kComplexHalf);
+  return value;
+}
+
+Tensor on_device(const Tensor& t, at::ScalarType dtype) {
+  if (!is_cpu_scalar(t)) return t;
+  auto out = empty({}, dtype);
+  NPU_EXEC(aclnnInplaceFillScalar, out, read_cpu_scalar(t));
+  return out;
+}
+
+const Tensor& first_npu(std::initializer_list<const Tensor*> tensors) {
+  for (const auto* t : tensors)
+    if (t->defined() && is_npu(*t)) return *t;
+  return **tensors.begin();
+}
+
+void check_same_device(const char* op, std::initializer_list<const Tensor*> tensors) {
+  const Tensor* first = nullptr;
+  for (const auto* t : tensors) {
+    if (!t->defined()) continue;
+    if (!first) { first = t; continue; }
+    TORCH_CHECK(t->device() == first->device(), "Expected all tensors to be on the same device, but found at least two devices, ",
+                first->device(), " and ", t->device(), "! (when checking arguments of ", op, ")");
+  }
+}
+
+int8_t cube_math_type() { return 0; }
+
+}  // namespace npu::ops

@@ -1,0 +1,79 @@
+// Making npu tensors, and the small questions every operator asks of its arguments.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/TensorOptions.h>
+
+#include "runtime/device.h"
+
+namespace npu::ops {
+
+using at::Tensor;
+
+// Contiguous (or `memory_format`) uninitialised tensor on the current card.
+Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, at::MemoryFormat format = at::MemoryFormat::Contiguous);
+Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype);
+// Same shape as `t`, contiguous, of type `dtype`.
+inline Tensor empty_same(const Tensor& t, at::ScalarType dtype) { return empty(t.sizes(), dtype); }
+
+// Makes the tensors' card current for the scope of an operator; one thread-local comparison when it already is.
+class CardGuard {
+ public:
+  explicit CardGuard(const Tensor& t) {
+    if (t.defined() && t.device().is_privateuseone()) enter(t.device().index());
+  }
+  explicit CardGuard(c10::Device device) {
+    if (device.is_privateuseone() && device.has_index()) enter(device.index());
+  }
+  explicit CardGuard(at::TensorList list) {
+    if (!list.empty() && list[0].device().is_privateuseone()) enter(list[0].device().index());
+  }
+  ~CardGuard() {
+    if (C10_UNLIKELY(previous_ >= 0)) set_device(previous_);
+  }
+  CardGuard(const CardGuard&) = delete;
+  CardGuard& operator=(const CardGuard&) = delete;
+
+ private:
+  void enter(c10::DeviceIndex card) {
+    if (C10_UNLIKELY(current_device() != card)) previous_ = exchange_device(card);
+  }
+  c10::DeviceIndex previous_ = -1;
+};
+
+inline bool is_npu(const Tensor& t) { return t.device().is_privateuseone(); }
+// A number that came as a tensor: zero-dimensional and on the CPU.
+inline bool is_cpu_scalar(const Tensor& t) { return t.dim() == 0 && t.is_cpu(); }
+c10::Scalar read_cpu_scalar(const Tensor& t);
+
+inline bool is_fast_float(at::ScalarType t) {
+  return t == at::kFloat || t == at::kBFloat16 || t == at::kHalf || t == at::kDouble;
+}
+inline bool is_plain(const Tensor& t) { return is_npu(t) && t.is_contiguous(); }
+// Note [Fast paths]: the common cases of elementwise operators need no TensorIterator. For floating types the result has
+// the type and shape of `a`; everything else (promotion, broadcasting, strides) takes the structured path.
+inline bool fast_unary(const Tensor& a) { return is_fast_float(a.scalar_type()) && is_plain(a); }
+inline bool fast_same(const Tensor& a, const Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && is_fast_float(a.scalar_type()) && a.device() == b.device() && is_plain(a) &&
+         is_plain(b) && a.sizes() == b.sizes();
+}
+inline bool fast_scalar(const Tensor& a, const Tensor& b) {
+  return is_cpu_scalar(b) && a.dim() > 0 && is_fast_float(a.scalar_type()) && !c10::isComplexType(b.scalar_type()) && is_plain(a);
+}
+inline bool is_real(const c10::Scalar& s) { return !s.isComplex(); }
+template <class... T>
+bool all_real(const T&... s) { return (is_real(s) && ...); }
+
+// A zero-dimensional device tensor with the value of a CPU scalar, in type `dtype`; other tensors pass through.
+Tensor on_device(const Tensor& t, at::ScalarType dtype);
+
+// The tensor that decides the card when numbers may come as CPU tensors.
+const Tensor& first_npu(std::initializer_list<const Tensor*> tensors);
+
+// "Expected all tensors to be on the same device": for operators that TensorIterator does not check.
+void check_same_device(const char* op, std::initializer_list<const Tensor*> tensors);
+
+// 0 keeps float32 in matrix products, 1 lets the device use its reduced precision (torch.npu.matmul.allow_hf32).
+int8_t cube_math_type();
+
+}  // namespace npu::ops

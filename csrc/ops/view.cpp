@@ -1,0 +1,23 @@
+// Views share storage and touch no device: upstream's own functions, registered for npu.
+#include <ATen/native/TensorShape.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
+#include <ATen/ops/view_native.h>
+
+#include "registry.h"
+
+namespace npu::ops {
+
+NPU_REGISTER(view) {
+  manual("aten::view", "", &at::native::view);
+  manual("aten::as_strided", "", &at::native::as_strided_tensorimpl);
+  manual("aten::_reshape_alias", "", &at::native::_reshape_alias);
+  manual("aten::unfold", "", &at::native::unfold);
+  manual("aten::view_as_real", "", &at::native::view_as_real);
+  manual("aten::view_as_complex", "", &at::native::view_as_complex);
+}
+
+}  // namespace npu::ops

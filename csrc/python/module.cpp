@@ -1,0 +1,14 @@
+// The extension module torch_npu._C. Importing it loads libtorch_npu.so, whose static registrations give torch the
+// PrivateUse1 device; no device is touched and no CANN or softnpu library is loaded here.
+#include "module.h"
+
+PYBIND11_MODULE(_C, module) {
+  using namespace npu::python;
+  module.attr("version") = NPU_VERSION;
+  bind_device(module);
+  bind_event(module);
+  bind_memory(module);
+  bind_ops(module);
+  bind_random(module);
+  bind_stream(module);
+}

@@ -1,0 +1,221 @@
+#include "runtime/device.h"
+
+#include <c10/util/Exception.h>
+
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+
+#include "acl/check.h"
+#include "acl/config.h"
+#include "acl/library.h"
+#include "runtime/device_query.h"
+#include "runtime/stream.h"
+#include "runtime/task_queue.h"
+
+namespace npu {
+
+thread_local constinit Current t_current;
+
+namespace {
+
+enum class State : uint8_t { cold, ready, forked, finalized };
+std::atomic<State> g_state{State::cold};
+std::atomic<c10::DeviceIndex> g_count{0};        // set by init
+std::atomic<bool> g_opened[kMaxDevices];         // cards this process has a context on
+
+// ASCEND_RT_VISIBLE_DEVICES when the runtime numbered its cards: softnpu at the first question, CANN in aclInit.
+const std::optional<std::string>& visible_devices() {
+  static const auto* value = new auto(config::visible_devices());
+  return *value;
+}
+
+State state() noexcept { return g_state.load(std::memory_order_acquire); }
+
+void mark_forked() {
+  auto ready = State::ready;
+  g_state.compare_exchange_strong(ready, State::forked);
+}
+
+void check_not_forked() {
+  TORCH_CHECK(state() != State::forked, "Cannot re-initialize NPU in forked subprocess. To use NPU with multiprocessing, "
+              "you must use the 'spawn' start method");
+}
+
+std::string visible_devices_text(const std::optional<std::string>& value) {
+  return value ? c10::str("ASCEND_RT_VISIBLE_DEVICES is '", *value, "'") : "ASCEND_RT_VISIBLE_DEVICES is not set";
+}
+
+void init_runtime() {
+  const auto& api = acl::api();
+  const auto& visible = visible_devices();
+  TORCH_CHECK(count_devices() > 0, "No NPU is visible to this process. ", visible_devices_text(visible),
+              visible ? "; it must list existing cards, such as 0,1." : "; check the driver with `npu-smi info`.");
+  const auto config_file = config::acl_init_config();
+  const int code = api.aclInit(config_file.empty() ? nullptr : config_file.c_str());
+  const bool repeated = code == ACL_ERROR_REPEAT_INITIALIZE || code == ACL_ERROR_RT_REPEATED_INIT;
+  if (code != 0 && !repeated) acl::throw_acl_error(code, "aclInit", __FILE__, __LINE__);
+  uint32_t count = 0;
+  NPU_CHECK(api.aclrtGetDeviceCount(&count));
+  TORCH_CHECK(count > 0, "The NPU runtime found no card. ", visible_devices_text(visible), ".");
+  g_count = static_cast<c10::DeviceIndex>(std::min<uint32_t>(count, kMaxDevices));
+}
+
+void bind(c10::DeviceIndex device) {
+  init();
+  NPU_CHECK(acl::api().aclrtSetDevice(device));
+  t_current.bound = device;
+  g_opened[device].store(true, std::memory_order_release);
+}
+
+void warn_if_visible_devices_changed() noexcept {
+  static std::atomic<bool> warned{false};
+  try {
+    const auto now = config::visible_devices();
+    if (now == visible_devices() || warned.exchange(true)) return;
+    TORCH_WARN("ASCEND_RT_VISIBLE_DEVICES changed after the NPU was initialised: ", visible_devices_text(now),
+               " now, but cards keep the numbers they got before. Set it before the first use of an NPU.");
+  } catch (...) {  // a warning turned into an error must not end the process here
+  }
+}
+
+}  // namespace
+
+void init() {
+  if (C10_LIKELY(state() == State::ready)) return;
+  static std::mutex mutex;
+  check_not_forked();
+  std::lock_guard lock(mutex);
+  if (state() == State::ready) return;
+  TORCH_CHECK(state() != State::finalized, "The NPU was already shut down; this happens when the interpreter exits.");
+  init_runtime();
+  static const bool once = [] {
+    pthread_atfork(nullptr, nullptr, mark_forked);
+    std::atexit(finalize);  // C++ programs; Python calls it earlier
+    return true;
+  }();
+  (void)once;
+  g_state.store(State::ready, std::memory_order_release);
+}
+
+bool is_initialized() noexcept { return state() == State::ready; }
+bool is_in_bad_fork() noexcept { return state() == State::forked; }
+bool is_usable() noexcept { return state() == State::ready; }
+
+void finalize() noexcept {
+  if (state() != State::ready) return;
+  try {
+    task_queue::stop();
+    auto ready = State::ready;
+    if (!g_state.compare_exchange_strong(ready, State::finalized)) return;
+    const auto& api = acl::api();
+    using Clock = std::chrono::steady_clock;
+    const auto deadline = Clock::now() + std::chrono::seconds(2);  // for all cards
+    bool idle = true;
+    for (int device = 0; device < g_count; device++) {
+      if (!g_opened[device] || api.aclrtSetDevice(device) != 0) continue;
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+      if (!api.aclrtSynchronizeDeviceWithTimeout ||
+          api.aclrtSynchronizeDeviceWithTimeout(std::max<int>(1, left)) == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) {
+        idle = false;  // still at work: leave this card's objects to the end of the process
+        continue;
+      }
+      destroy_streams(device);
+      api.aclrtResetDevice(device);
+    }
+    if (idle) api.aclFinalize();
+  } catch (...) {  // the process ends anyway
+  }
+}
+
+c10::DeviceIndex device_count() noexcept {
+  if (!acl::available()) return 0;
+  const bool cold = state() == State::cold;
+  try {
+    const auto count = cold ? count_devices() : g_count.load();
+    if (!cold || acl::provider() == acl::Provider::softnpu) warn_if_visible_devices_changed();
+    return count;
+  } catch (...) {
+    return 0;
+  }
+}
+
+bool is_available() noexcept { return device_count() > 0; }
+
+void check_device_index(c10::DeviceIndex device) {
+  if (C10_LIKELY(device >= 0 && device < g_count.load(std::memory_order_relaxed))) return;
+  const int count = device_count();
+  if (device >= 0 && device < count) return;
+  acl::api();  // where there is no runtime, that is the reason to give
+  const auto seen = count == 0 ? "no NPU" : count == 1 ? "one NPU, npu:0" : c10::str(count, " NPUs, npu:0 to npu:", count - 1);
+  TORCH_CHECK(false, "invalid device ordinal: npu:", int{device}, " was asked for, but this process sees ", seen, ". ",
+              visible_devices_text(visible_devices()), ".");
+}
+
+bool has_primary_context(c10::DeviceIndex device) noexcept {
+  return is_initialized() && device >= 0 && device < kMaxDevices && g_opened[device].load(std::memory_order_acquire);
+}
+
+void set_device(c10::DeviceIndex device) {
+  auto& t = t_current;
+  if (C10_LIKELY(t.device == device && t.bound == device)) return;
+  init();
+  check_device_index(device);
+  if (t.bound != device) bind(device);
+  t.device = device;
+  t.handle = nullptr;
+}
+
+c10::DeviceIndex exchange_device(c10::DeviceIndex device) {
+  if (device < 0) return -1;
+  const auto previous = t_current.device;
+  set_device(device);
+  return previous;
+}
+
+c10::DeviceIndex maybe_exchange_device(c10::DeviceIndex device) {
+  if (device < 0) return -1;
+  auto& t = t_current;
+  const auto previous = t.device;
+  if (previous == device) return previous;
+  check_device_index(device);
+  if (t.bound != device && has_primary_context(device)) bind(device);
+  t.device = device;
+  t.handle = nullptr;
+  return previous;
+}
+
+void DeviceGuard::restore() noexcept {
+  try {
+    maybe_exchange_device(previous_);
+  } catch (...) {  // the card was usable when the guard was made; the next call reports what happened since
+    t_current.device = previous_;
+    t_current.handle = nullptr;
+  }
+}
+
+void synchronize(c10::DeviceIndex device) {
+  if (device < 0) device = current_device();
+  init();
+  check_device_index(device);
+  task_queue::drain();
+  if (!has_primary_context(device)) return;  // nothing was ever launched on it
+  DeviceGuard guard(device);
+  static const int timeout = config::device_timeout_ms();
+  const auto& api = acl::api();
+  if (timeout > 0 && api.aclrtSynchronizeDeviceWithTimeout)
+    NPU_CHECK(api.aclrtSynchronizeDeviceWithTimeout(timeout));
+  else
+    NPU_CHECK(api.aclrtSynchronizeDevice());
+}
+
+void memory_info(c10::DeviceIndex device, size_t* free, size_t* total) {
+  DeviceGuard guard(device < 0 ? current_device() : device);
+  NPU_CHECK(acl::api().aclrtGetMemInfo(ACL_HBM_MEM, free, total));
+}
+
+}  // namespace npu

@@ -1,0 +1,37 @@
+// The task queue: one consumer thread that hands launches to the provider, so that Python does not wait for them.
+// Level 0: everything runs on the calling thread. Level 1: the launch (phase two) moves to the consumer.
+// Level 2: building descriptors and the workspace size (phase one) moves too. See Note [Task queue] in task_queue.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace npu::task_queue {
+
+int level() noexcept;                      // TASK_QUEUE_ENABLE (default 1 on CANN, 0 on softnpu), 0 when blocking
+void set_level(int level);                 // drains first; stays 0 when blocking
+bool launch_blocking() noexcept;           // ASCEND_LAUNCH_BLOCKING=1: synchronise after every launch
+
+using Run = void (*)(void* payload);
+using Ticket = uint64_t;                   // a place in the queue; 0 is the past
+
+// At level 0 calls run(payload) now. Else copies the payload's bytes (trivially copyable, no at::Tensor, no PyObject)
+// into the ring and returns; the consumer runs it in order, with the card and stream current that were current at push.
+// Back-pressure waits without the GIL. Rethrows an error that an earlier task left behind.
+Ticket push(Run run, const void* payload, size_t bytes);
+// The same, but leaves an earlier error for the next caller: for what destructors do.
+Ticket push_keeping_errors(Run run, const void* payload, size_t bytes);
+
+// Waits until everything pushed so far has been handed to the provider; throws the first error left behind.
+void drain();
+bool is_done(Ticket ticket) noexcept;      // whether that push has been handed to the provider; never waits
+void wait(Ticket ticket);                  // like drain(), up to that push
+bool on_consumer_thread() noexcept;
+void stop() noexcept;                      // at exit: drains for two seconds at most; level 0 from then on
+
+// How to wait without the GIL: calls wait(argument), with the GIL released if the calling thread holds it. Told to us by
+// csrc/python; without it waiting keeps the GIL.
+using WithoutGil = void (*)(void (*wait)(void*), void* argument);
+void set_without_gil(WithoutGil function) noexcept;
+
+}  // namespace npu::task_queue

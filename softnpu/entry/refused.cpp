@@ -1,0 +1,92 @@
+// What softnpu does not have, by subject. Each line is an entry point that answers 207000 (or NULL, or 0) with a message.
+#include "refuse.h"
+
+// ---- Recording streams into graphs (aclmdlRICaptureGetInfo and ...ThreadExchangeMode are in stream.cpp) ----
+#define NPU_GRAPH(name) NPU_REFUSE(name, "graph capture")
+NPU_GRAPH(aclmdlRIAddCondTask)
+NPU_GRAPH(aclmdlRICaptureBegin)
+NPU_GRAPH(aclmdlRICaptureEnd)
+NPU_GRAPH(aclmdlRICaptureTaskGrpBegin)
+NPU_GRAPH(aclmdlRICaptureTaskGrpEnd)
+NPU_GRAPH(aclmdlRICaptureTaskUpdateBegin)
+NPU_GRAPH(aclmdlRICaptureTaskUpdateEnd)
+NPU_GRAPH(aclmdlRICaptureToModelRIBegin)
+NPU_GRAPH(aclmdlRICondHandleCreate)
+NPU_GRAPH(aclmdlRICondHandleGetCondPtr)
+NPU_GRAPH(aclmdlRIDebugJsonPrint)
+NPU_GRAPH(aclmdlRIDebugPrint)
+NPU_GRAPH(aclmdlRIDestroy)
+NPU_GRAPH(aclmdlRIExecuteAsync)
+NPU_GRAPH(aclmdlRIGetId)
+NPU_GRAPH(aclskOptimize)
+NPU_GRAPH(aclskScopeBegin)
+NPU_GRAPH(aclskScopeEnd)
+
+// ---- Events between processes ----
+NPU_REFUSE(aclrtIpcGetEventHandle, "events between processes")
+NPU_REFUSE(aclrtIpcOpenEventHandle, "events between processes")
+
+// ---- Repair of broken hardware ----
+NPU_REFUSE(aclrtMemUceRepair, "hardware to repair")
+NPU_REFUSE(aclrtRepairError, "hardware to repair")
+
+// ---- Dumps of operators' arguments ----
+#define NPU_DUMP(name) NPU_REFUSE(name, "operator dumps")
+NPU_DUMP(aclmdlInitDump)
+NPU_DUMP(aclmdlSetDump)
+NPU_DUMP(aclmdlFinalizeDump)
+NPU_DUMP(aclopStartDumpArgs)
+NPU_DUMP(aclopStopDumpArgs)
+NPU_DUMP(aclGenGraphAndDumpForOp)
+NPU_DUMP(aclDestroyGraphDumpOpt)
+NPU_REFUSE_POINTER(aclCreateGraphDumpOpt, "operator dumps")
+
+// ---- Profiling data of hardware counters ----
+#define NPU_PROFILE(name) NPU_REFUSE(name, "hardware profiler")
+NPU_PROFILE(aclprofDestroyConfig)
+NPU_PROFILE(aclprofDestroyStepInfo)
+NPU_PROFILE(aclprofFinalize)
+NPU_PROFILE(aclprofGetStepTimestamp)
+NPU_PROFILE(aclprofGetSupportedFeatures)
+NPU_PROFILE(aclprofGetSupportedFeaturesV2)
+NPU_PROFILE(aclprofInit)
+NPU_PROFILE(aclprofMarkEx)
+NPU_PROFILE(aclprofRegisterDeviceCallback)
+NPU_PROFILE(aclprofSetConfig)
+NPU_PROFILE(aclprofStart)
+NPU_PROFILE(aclprofStop)
+NPU_PROFILE(aclprofWarmup)
+NPU_REFUSE_POINTER(aclprofCreateConfig, "hardware profiler")
+NPU_REFUSE_POINTER(aclprofCreateStepInfo, "hardware profiler")
+
+// ---- Channels that carry tensors from a device program to the host ----
+#define NPU_CHANNEL(name) NPU_REFUSE(name, "data channels")
+NPU_CHANNEL(acltdtDestroyChannel)
+NPU_CHANNEL(acltdtDestroyDataset)
+NPU_CHANNEL(acltdtGetDimsFromItem)
+NPU_CHANNEL(acltdtReceiveTensor)
+NPU_REFUSE_POINTER(acltdtCreateChannelWithCapacity, "data channels")
+NPU_REFUSE_POINTER(acltdtCreateDataset, "data channels")
+NPU_REFUSE_POINTER(acltdtGetDataAddrFromItem, "data channels")
+NPU_REFUSE_POINTER(acltdtGetDataItem, "data channels")
+NPU_REFUSE_NUMBER(acltdtGetDataSizeFromItem, "data channels")
+NPU_REFUSE_NUMBER(acltdtGetDatasetSize, "data channels")
+NPU_REFUSE_NUMBER(acltdtGetDimNumFromItem, "data channels")
+NPU_REFUSE_AS(int, ACL_DT_UNDEFINED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, acltdtGetDataTypeFromItem, "data channels")
+
+// ---- Machine code for Ascend cores. Linked by clients; the facts have no prototype of the last three. ----
+extern "C" {
+int aclrtBinaryGetFunction();
+int aclrtBinaryLoadFromData();
+int aclrtGetFunctionAddr();
+}
+#define NPU_BINARY(name) NPU_REFUSE(name, "Ascend cores to run machine code on")
+NPU_BINARY(aclopCompileAndExecute)
+NPU_BINARY(aclopCompileAndExecuteV2)
+NPU_BINARY(rtDevBinaryRegister)
+NPU_BINARY(rtFunctionRegister)
+NPU_BINARY(rtGetC2cCtrlAddr)
+NPU_BINARY(rtKernelLaunch)
+NPU_BINARY(aclrtBinaryGetFunction)
+NPU_BINARY(aclrtBinaryLoadFromData)
+NPU_BINARY(aclrtGetFunctionAddr)

@@ -1,0 +1,139 @@
+#include "call.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Formatting.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <immintrin.h>
+
+#include <cstring>
+#include <sstream>
+
+#include "runtime/address.h"
+#include "runtime/error.h"
+
+namespace softnpu::kernels {
+
+namespace {
+
+// Note [Clean state]: a task sees no trace of the thread that happens to run it: no dispatch mode, no functorch layer,
+// no autograd or autocast, no profiler callback, the launching thread's floating-point flags and thread count.
+class CleanState {
+ public:
+  CleanState(unsigned int mxcsr, int threads)
+      : dispatch_(c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
+                  c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::default_excluded_set),
+        mxcsr_(_mm_getcsr()), threads_(at::get_num_threads()) {
+    if (mxcsr != mxcsr_) _mm_setcsr(mxcsr);
+    if (threads != threads_) at::set_num_threads(threads), restore_threads_ = true;
+  }
+  ~CleanState() {
+    if (_mm_getcsr() != mxcsr_) _mm_setcsr(mxcsr_);
+    if (restore_threads_) at::set_num_threads(threads_);
+  }
+
+ private:
+  c10::impl::ForceDispatchKeyGuard dispatch_;
+  at::RecordFunctionGuard no_profiler_{false};
+  c10::AutoGradMode no_grad_{false};
+  unsigned int mxcsr_;
+  int threads_;
+  bool restore_threads_ = false;
+};
+
+void describe_tensor(std::ostream& out, const Tensor& t) {
+  if (!t.defined()) { out << "none"; return; }
+  out << t.scalar_type() << t.sizes();
+}
+
+struct Describe {
+  std::ostream& out;
+  void operator()(std::monostate) const {}
+  void operator()(const Tensor& t) const { describe_tensor(out, t); }
+  void operator()(const std::vector<Tensor>& list) const {
+    out << list.size() << " tensors";
+    if (!list.empty()) { out << ", first "; describe_tensor(out, list[0]); }
+  }
+  void operator()(const Scalar& s) const { out << s; }
+  void operator()(const std::vector<Scalar>& s) const { out << s.size() << " scalars"; }
+  void operator()(const std::vector<int64_t>& v) const { out << at::IntArrayRef(v); }
+  void operator()(const std::vector<uint8_t>& v) const { out << v.size() << " flags"; }
+  template <class T>
+  void operator()(const T& v) const { out << v; }
+};
+
+}  // namespace
+
+void Call::capture_thread_state() {
+  mxcsr_ = _mm_getcsr();
+  threads_ = at::get_num_threads();
+}
+
+void Call::run() {
+  CleanState clean(mxcsr_, threads_);
+  if (workspace_bytes) check_workspace();
+  try {
+    op.run(*this);
+  } catch (const Failure&) {
+    throw;
+  } catch (const c10::Error& e) {
+    throw Failure(ACL_ERROR_RT_AICORE_EXCEPTION, e.what_without_backtrace());
+  } catch (const std::exception& e) {
+    throw Failure(ACL_ERROR_RT_AICORE_EXCEPTION, e.what());
+  }
+}
+
+// The scratch memory is real: overwriting all of it shows a client that passed too little, or memory it still uses.
+void Call::check_workspace() const {
+  check_allocated(workspace, workspace_bytes, -1, "workspace");
+  memset(kernel_address(workspace), 0xa5, workspace_bytes);
+}
+
+std::string Call::describe() const {
+  std::ostringstream out;
+  out << op.name << "(";
+  const char* name = op.arguments;
+  for (size_t i = 0; i < values.size(); i++) {
+    const char* end = strchrnul(name, ',');
+    out << (i ? ", " : "") << std::string(name, end) << ": ";
+    std::visit(Describe{out}, values[i]);
+    name = *end ? end + 1 : end;
+  }
+  out << ")";
+  return out.str();
+}
+
+void Call::release() noexcept {
+  uint8_t now = state.load(std::memory_order_relaxed);
+  if (now == busy && state.compare_exchange_strong(now, idle, std::memory_order_release)) return;
+  tag = ObjectTag::dead;
+  delete this;
+}
+
+void Call::set_addresses(void* const* addresses, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    storages[i]->set_data_ptr_noswap(c10::DataPtr(addresses[i] ? kernel_address(addresses[i]) : nullptr, c10::kCPU));
+}
+
+void Call::set_workspace(void* address, uint64_t bytes) {
+  if (bytes < workspace_bytes)
+    fail(ACLNN_ERR_PARAM_INVALID, "%s: workspace_size is %llu, phase one asked for %llu", op.name,
+         static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(workspace_bytes));
+  if (workspace_bytes && !is_device_address(address))
+    fail(ACLNN_ERR_PARAM_NULLPTR, "%s: workspace is not device memory", op.name);
+  workspace = address;
+}
+
+void Call::set_output(size_t i, const Tensor& result) {
+  auto& out = tensor(i);
+  TORCH_CHECK(out.numel() >= result.numel(), "output ", i, " has room for ", out.numel(), " elements, needs ", result.numel());
+  auto view = out.as_strided(result.sizes(), result.is_contiguous() ? result.strides() : at::IntArrayRef(result.contiguous().strides()));
+  view.copy_(result);
+  auto* handle = handles[i];
+  if (!handle || handle->tag != ObjectTag::tensor) return;
+  handle->sizes.assign(result.sizes().begin(), result.sizes().end());
+  handle->strides.assign(view.strides().begin(), view.strides().end());
+}
+
+}  // namespace softnpu::kernels

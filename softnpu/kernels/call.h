@@ -1,0 +1,103 @@
+// One execution of an operator: its arguments as CPU tensors over device memory, ready to run on a stream.
+// Created by phase one (see plan.h), consumed by phase two. The generated entry points are the only users.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Scalar.h>
+#include <c10/util/SmallVector.h>
+
+#include <atomic>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "runtime/objects.h"
+#include "runtime/task.h"
+
+namespace softnpu::kernels {
+
+using at::ScalarType;
+using at::Tensor;
+using c10::Scalar;
+
+class Call;
+
+// What the generator knows of an operator; one static object each.
+struct Operator {
+  const char* name;
+  void (*run)(Call&);
+  const char* arguments;  // "self,other,alpha,out"
+  enum class Shape : uint8_t { free, same, broadcast, matmul } shape;
+  uint64_t dtypes;     // bit d: inputs may have c10::ScalarType d
+  uint64_t outputs;    // bit i: argument i is written
+  uint64_t optional;   // bit i: argument i may be NULL
+  bool workspace;      // asks for scratch memory
+};
+
+using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, std::vector<Scalar>, std::vector<int64_t>,
+                           std::vector<uint8_t>, int64_t, double, ScalarType, std::string>;
+
+}  // namespace softnpu::kernels
+
+struct aclOpExecutor : softnpu::Task {
+  ObjectTag tag = ObjectTag::executor;
+};
+
+namespace softnpu::kernels {
+
+class Call final : public aclOpExecutor {
+ public:
+  explicit Call(const Operator& op) : op(op) {}
+
+  void run() override;
+  std::string describe() const override;
+  void release() noexcept override;
+
+  // Accessors of the generated kernels: argument i in the order of abi/aclnn.yaml.
+  Tensor& tensor(size_t i) { return std::get<Tensor>(values[i]); }
+  std::optional<Tensor> optional(size_t i) {
+    auto& t = tensor(i);
+    return t.defined() ? std::optional<Tensor>(t) : std::nullopt;
+  }
+  std::vector<Tensor>& tensors(size_t i) { return std::get<std::vector<Tensor>>(values[i]); }
+  const Scalar& scalar(size_t i) { return std::get<Scalar>(values[i]); }
+  std::optional<Scalar> maybe_scalar(size_t i) {
+    auto* s = std::get_if<Scalar>(&values[i]);
+    return s ? std::optional<Scalar>(*s) : std::nullopt;
+  }
+  const std::vector<Scalar>& scalars(size_t i) { return std::get<std::vector<Scalar>>(values[i]); }
+  at::IntArrayRef ints(size_t i) { return std::get<std::vector<int64_t>>(values[i]); }
+  const std::vector<uint8_t>& bools(size_t i) { return std::get<std::vector<uint8_t>>(values[i]); }
+  int64_t integer(size_t i) { return std::get<int64_t>(values[i]); }
+  double real(size_t i) { return std::get<double>(values[i]); }
+  ScalarType dtype(size_t i) { return std::get<ScalarType>(values[i]); }
+  const std::string& text(size_t i) { return std::get<std::string>(values[i]); }
+
+  // Operators whose output size depends on data: argument i's view gets the shape of `result`, and its values.
+  void set_output(size_t i, const Tensor& result);
+
+  // Points the tensors, in argument order, at new device addresses.
+  void set_addresses(void* const* addresses, size_t count);
+  void set_workspace(void* workspace, uint64_t bytes);
+  // Remembers what a kernel may read from the launching thread. See Note [Clean state].
+  void capture_thread_state();
+
+  const Operator& op;
+  c10::SmallVector<Value, 6> values;
+  c10::SmallVector<c10::StorageImpl*, 6> storages;  // of the non-null tensors, in argument order
+  c10::SmallVector<aclTensor*, 6> handles;          // of the tensor arguments, for set_output
+  uint64_t workspace_bytes = 0;
+  void* workspace = nullptr;
+
+  // Note [Call states]: a cached call belongs to its thread's plan. It is `busy` between the cache hit and release(),
+  // which may happen on another thread; a plan that goes away leaves its busy calls as `orphan`, which delete themselves.
+  enum State : uint8_t { transient, idle, busy, orphan };
+  std::atomic<uint8_t> state{transient};
+
+ private:
+  void check_workspace() const;
+  unsigned int mxcsr_ = 0;
+  int threads_ = 0;
+};
+
+}  // namespace softnpu::kernels

@@ -1,0 +1,70 @@
+#include "nn.h"
+
+#include <ATen/CPUFunctions.h>
+#include <ATen/Functions.h>
+
+namespace softnpu::kernels {
+
+namespace {
+
+std::array<bool, 3> flags(const std::vector<uint8_t>& mask) {
+  TORCH_CHECK(mask.size() == 3, "output_mask has ", mask.size(), " entries, expected 3");
+  return {mask[0] != 0, mask[1] != 0, mask[2] != 0};
+}
+
+void copy_into(const Optional& to, const Tensor& from) {
+  if (to.has_value() && from.defined()) to->copy_(from);
+}
+
+}  // namespace
+
+// The device may keep indices in int32; ATen computes them in int64.
+void max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
+                IntArrayRef dilation, bool ceil_mode) {
+  if (indices.scalar_type() == at::kLong) {
+    at::cpu::max_pool2d_with_indices_out(out, indices, self, kernel_size, stride, padding, dilation, ceil_mode);
+    return;
+  }
+  auto [values, where] = at::cpu::max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode);
+  out.copy_(values);
+  indices.copy_(where);
+}
+
+void max_pool2d_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                         IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& indices) {
+  at::cpu::max_pool2d_with_indices_backward_out(out, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices.to(at::kLong));
+}
+
+void batch_norm(Tensor& out, Tensor& save_mean, Tensor& save_invstd, const Tensor& input, const Optional& weight, const Optional& bias,
+                const Optional& running_mean, const Optional& running_var, bool training, double momentum, double eps) {
+  auto [result, mean, invstd] = at::cpu::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
+  out.copy_(result);
+  if (mean.numel() == save_mean.numel()) save_mean.copy_(mean);
+  if (invstd.numel() == save_invstd.numel()) save_invstd.copy_(invstd);
+}
+
+void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out, const Tensor& self,
+                         const Optional& weight, const Optional& running_mean, const Optional& running_var, const Optional& save_mean,
+                         const Optional& save_invstd, bool train, double eps, const std::vector<uint8_t>& mask) {
+  auto [gi, gw, gb] = at::cpu::native_batch_norm_backward(grad_out, self, weight, running_mean, running_var, save_mean, save_invstd, train, eps, flags(mask));
+  copy_into(grad_input, gi);
+  copy_into(grad_weight, gw);
+  copy_into(grad_bias, gb);
+}
+
+void convolution(Tensor& out, const Tensor& input, const Tensor& weight, const Optional& bias, IntArrayRef stride, IntArrayRef padding,
+                 IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups) {
+  out.copy_(at::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups));
+}
+
+void convolution_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_output, const Tensor& input,
+                          const Tensor& weight, IntArrayRef bias_sizes, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                          bool transposed, IntArrayRef output_padding, int64_t groups, const std::vector<uint8_t>& mask) {
+  const at::OptionalIntArrayRef sizes = bias_sizes.empty() ? at::OptionalIntArrayRef() : at::OptionalIntArrayRef(bias_sizes);
+  auto [gi, gw, gb] = at::convolution_backward(grad_output, input, weight, sizes, stride, padding, dilation, transposed, output_padding, groups, flags(mask));
+  copy_into(grad_input, gi);
+  copy_into(grad_weight, gw);
+  copy_into(grad_bias, gb);
+}
+
+}  // namespace softnpu::kernels

@@ -1,0 +1,34 @@
+// Network kernels that need more than one line.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace softnpu::kernels {
+
+using at::IntArrayRef;
+using at::Tensor;
+using Optional = std::optional<Tensor>;
+
+// `t` in the type of `other` (softmax of float16 into float32).
+inline Tensor as(const Tensor& t, const Tensor& other) { return t.to(other.scalar_type()); }
+inline void write(Tensor& out, const Tensor& result) { out.copy_(result); }
+inline std::optional<int64_t> non_zero(int64_t n) { return n ? std::optional<int64_t>(n) : std::nullopt; }
+
+void max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
+                IntArrayRef dilation, bool ceil_mode);
+void max_pool2d_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                         IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& indices);
+void batch_norm(Tensor& out, Tensor& save_mean, Tensor& save_invstd, const Tensor& input, const Optional& weight, const Optional& bias,
+                const Optional& running_mean, const Optional& running_var, bool training, double momentum, double eps);
+void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out, const Tensor& self,
+                         const Optional& weight, const Optional& running_mean, const Optional& running_var, const Optional& save_mean,
+                         const Optional& save_invstd, bool train, double eps, const std::vector<uint8_t>& mask);
+void convolution(Tensor& out, const Tensor& input, const Tensor& weight, const Optional& bias, IntArrayRef stride, IntArrayRef padding,
+                 IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups);
+void convolution_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_output, const Tensor& input,
+                          const Tensor& weight, IntArrayRef bias_sizes, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                          bool transposed, IntArrayRef output_padding, int64_t groups, const std::vector<uint8_t>& mask);
+
+}  // namespace softnpu::kernels

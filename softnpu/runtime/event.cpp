@@ -1,0 +1,97 @@
+#include "event.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "arena.h"
+#include "error.h"
+#include "stream.h"
+
+namespace softnpu {
+
+namespace {
+
+constinit Arena<Event> g_events{"events", 512 * 1024};
+
+constexpr uint32_t kKnownFlags = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE |
+                                 ACL_EVENT_DEFAULT | ACL_EVENT_EXTERNAL | ACL_EVENT_IPC;
+
+uint64_t now_nanoseconds() noexcept {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+}  // namespace
+
+void Completion::complete() noexcept {
+  if (timed_) nanoseconds_ = now_nanoseconds();
+  std::vector<Stream*> blocked;
+  {
+    std::lock_guard<SpinLock> lock(lock_);
+    done_.store(true, std::memory_order_seq_cst);
+    blocked.swap(blocked_);
+  }
+  for (Stream* stream : blocked) stream->kick();
+}
+
+bool Completion::call_back(Stream* stream) {
+  std::lock_guard<SpinLock> lock(lock_);
+  if (done()) return false;
+  if (std::find(blocked_.begin(), blocked_.end(), stream) == blocked_.end()) blocked_.push_back(stream);
+  return true;
+}
+
+Event& Event::create(uint32_t flags) {
+  if (flags & ~kKnownFlags) fail(ACL_ERROR_RT_PARAM_INVALID, "flag 0x%x has bits that are no event flag", flags);
+  Event* event = g_events.acquire();
+  event->flags_ = flags;
+  event->tag_.store(kTag, std::memory_order_release);
+  return *event;
+}
+
+Event& Event::checked(aclrtEvent handle) {
+  if (!handle) fail(ACL_ERROR_INVALID_PARAM, "event is NULL");
+  if (Event* event = g_events.find(handle)) return *event;
+  fail(ACL_ERROR_RT_INVALID_HANDLE, "event %p is no live event (destroyed before, or not made by aclrtCreateEvent...)",
+       handle);
+}
+
+void Event::destroy() {
+  tag_.store(0, std::memory_order_release);
+  reset();
+  g_events.release(this);
+}
+
+void Event::record(Stream& stream) {
+  auto completion = std::make_shared<Completion>(&stream, (flags_ & ACL_EVENT_TIME_LINE) != 0);
+  {
+    CompletionPtr previous = completion;
+    std::lock_guard<SpinLock> lock(lock_);
+    previous.swap(current_);
+  }
+  stream.record(std::move(completion));
+}
+
+void Event::reset() {
+  CompletionPtr previous;
+  std::lock_guard<SpinLock> lock(lock_);
+  previous.swap(current_);
+}
+
+CompletionPtr Event::current() const {
+  std::lock_guard<SpinLock> lock(lock_);
+  return current_;
+}
+
+uint64_t Event::nanoseconds(const char* which) const {
+  const CompletionPtr completion = current();
+  if (!(flags_ & ACL_EVENT_TIME_LINE))
+    fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "%s was created without ACL_EVENT_TIME_LINE and has no time", which);
+  if (!completion) fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "%s has not been recorded", which);
+  if (!completion->done()) fail(ACL_ERROR_RT_EVENT_NOT_COMPLETE, "the record of %s is not complete yet", which);
+  return completion->nanoseconds();
+}
+
+}  // namespace softnpu

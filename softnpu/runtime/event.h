@@ -1,0 +1,68 @@
+// Events. The handle is a name; each record gives it a new completion.
+//
+// Note [Event versions]
+// An event may be recorded again while earlier waits on it are still queued. Those waits must see the record that was made
+// before them, not a later one. So aclrtRecordEvent makes a new Completion and puts it into the event; whoever waits,
+// queries or synchronises takes the event's completion of that moment. Completions are shared and outlive the event.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "acl_types.h"
+#include "spin_lock.h"
+
+namespace softnpu {
+
+class Stream;
+
+class Completion {
+ public:
+  Completion(Stream* origin, bool timed) : origin_(origin), timed_(timed) {}
+
+  bool done() const noexcept { return done_.load(std::memory_order_seq_cst); }
+  void complete() noexcept;  // takes the time, wakes the streams that wait for it
+  // Asks for a kick of `stream` when this completes; false when it already has.
+  bool call_back(Stream* stream);
+
+  Stream* origin() const noexcept { return origin_; }
+  bool timed() const noexcept { return timed_; }
+  uint64_t nanoseconds() const noexcept { return nanoseconds_; }  // steady clock, once done
+
+  std::atomic<int> waits{0};  // queued aclrtStreamWaitEvent calls that have not passed yet
+
+ private:
+  std::atomic<bool> done_{false};
+  SpinLock lock_;
+  Stream* const origin_;
+  const bool timed_;
+  uint64_t nanoseconds_ = 0;
+  std::vector<Stream*> blocked_;
+};
+using CompletionPtr = std::shared_ptr<Completion>;
+
+class Event {
+ public:
+  static Event& create(uint32_t flags);
+  static Event& checked(aclrtEvent handle);  // throws Failure(107017), or 100000 for NULL
+  void destroy();
+
+  void record(Stream& stream);
+  void reset();
+  CompletionPtr current() const;  // of the last record; NULL when there was none
+  // Of a finished, timed record; throws Failure(107006) or (507006).
+  uint64_t nanoseconds(const char* which) const;
+
+  bool alive() const noexcept { return tag_.load(std::memory_order_acquire) == kTag; }
+
+ private:
+  static constexpr uint32_t kTag = 0x736e7411;
+  std::atomic<uint32_t> tag_{0};
+  uint32_t flags_ = 0;
+  mutable SpinLock lock_;
+  CompletionPtr current_;
+};
+
+}  // namespace softnpu

@@ -1,0 +1,306 @@
+// Note [Who runs a task]
+// Handing a task to another thread costs more than most tasks do, and on few cores a kernel with a team of threads stalls
+// when a host thread runs beside it. So a task is run by the thread that submits it, provided that the stream is idle: no
+// entry queued, nobody running (the token, one atomic exchange, is free), and the task is not one that may block. A launch
+// then costs its own work and little else, and a synchronise finds nothing to wait for.
+//
+// Otherwise the task is queued. Queues are run by
+//  - the stream's worker thread, started when something is first queued;
+//  - threads that wait for the stream and would sleep otherwise: they help, taking the token between tasks. A helper that
+//    finds the head waiting for another stream's event drains that stream first. Helpers leave tasks that may block to
+//    the worker, do not help under a deadline, and never help from inside a task or a callback.
+// SOFTNPU_ASYNC=1: no inline runs and no helpers, everything goes through the workers, as on a real device. A worker that
+// runs dry spins for 20 us before it sleeps; nobody spins while a task runs.
+//
+// The order of a stream is kept because everyone runs entries only with the token, from the head of the queue, and inline
+// only while the queue is empty. Nothing gets lost between "queue it" and "look whether there is work": both sides change
+// their own variable first and read the other's afterwards (token_ and state_, sequentially consistent).
+#include <pthread.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <thread>
+
+#include "config.h"
+#include "error.h"
+#include "process_exit.h"
+#include "stream.h"
+
+namespace softnpu {
+
+namespace {
+
+constexpr size_t kQueueDepth = 65536;  // then the submitter waits
+constexpr int kHelpDepth = 16;         // a chain of streams that wait for each other is followed so far
+constexpr auto kSpin = std::chrono::microseconds(20);
+
+bool asynchronous() noexcept {
+  static const bool value = config().async;
+  return value;
+}
+
+bool traced() noexcept {
+  static const bool value = config().trace;
+  return value;
+}
+
+}  // namespace
+
+Deadline Deadline::after_milliseconds(int64_t milliseconds) {
+  if (milliseconds < 0) return {};
+  return {true, std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds)};
+}
+
+bool Stream::take_token() noexcept {
+  return !token_.load(std::memory_order_relaxed) && !token_.exchange(true, std::memory_order_acquire);
+}
+
+void Stream::release_token() noexcept {
+  token_.store(false, std::memory_order_seq_cst);
+  if (state_.load(std::memory_order_seq_cst) != 0) kick();
+}
+
+bool Stream::inline_allowed() const noexcept {
+  return static_cast<uint32_t>(state_.load(std::memory_order_acquire)) == 0 && !t_thread.running && !asynchronous() &&
+         !exiting();
+}
+
+void Stream::submit(Task* task) {
+  if (inline_allowed() && !task->may_block() && take_token()) {
+    if (static_cast<uint32_t>(state_.load(std::memory_order_acquire)) == 0) {
+      run(task);
+      release_token();
+      return;
+    }
+    release_token();
+  }
+  enqueue({task, nullptr, false});
+}
+
+void Stream::record(CompletionPtr completion) {
+  if (inline_allowed() && take_token()) {
+    if (static_cast<uint32_t>(state_.load(std::memory_order_acquire)) == 0) {
+      completion->complete();
+      release_token();
+      return;
+    }
+    release_token();
+  }
+  enqueue({nullptr, std::move(completion), false});
+}
+
+void Stream::wait_for(const CompletionPtr& completion) {
+  if (!completion || completion->done() || completion->origin() == this) return;
+  completion->waits.fetch_add(1, std::memory_order_relaxed);
+  enqueue({nullptr, completion, true});
+}
+
+bool Stream::idle() const noexcept {
+  // In this order: a running entry has left the queue while its thread already held the token.
+  return static_cast<uint32_t>(state_.load(std::memory_order_acquire)) == 0 && !token_.load(std::memory_order_acquire);
+}
+
+void Stream::enqueue(Entry entry) {
+  if (exiting()) {
+    drop(entry);
+    return;
+  }
+  bool full = false;
+  try {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!worker_started_) start_worker();
+    queue_.push_back(entry);
+    state_.fetch_add(1, std::memory_order_seq_cst);
+    full = queue_.size() > kQueueDepth;
+    work_.notify_one();
+  } catch (...) {
+    drop(entry);
+    throw;
+  }
+  if (full && !t_thread.running) drain({});
+}
+
+// Instead of running it. Records complete, because somebody may wait for them.
+void Stream::drop(Entry& entry) noexcept {
+  if (entry.task) entry.task->release();
+  else execute(entry);
+}
+
+// Tasks after a failure are dropped if the stream is to stop on failure, until the failure has been collected.
+void Stream::run(Task* task) noexcept {
+  Stream* const outer = t_thread.running;
+  t_thread.running = this;
+  const bool drop = abandoned_.load(std::memory_order_relaxed) ||
+                    (failed_.load(std::memory_order_relaxed) && stop_on_failure_.load(std::memory_order_relaxed));
+  if (__builtin_expect(!drop, true)) {
+    try {
+      if (traced()) fprintf(stderr, "softnpu: card %d stream %d: %s\n", context_->card, id_, task->describe().c_str());
+      task->run();
+    } catch (const Failure& f) {
+      remember_failure(f.code, task->describe() + ": " + f.text);
+    } catch (const std::exception& e) {
+      remember_failure(ACL_ERROR_RT_INTERNAL_ERROR, task->describe() + ": " + e.what());
+    } catch (...) {
+      remember_failure(ACL_ERROR_RT_INTERNAL_ERROR, task->describe() + ": unknown C++ exception");
+    }
+    executed_.store(executed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  task->release();
+  t_thread.running = outer;
+}
+
+void Stream::execute(Entry& entry) noexcept {
+  if (entry.task) {
+    run(entry.task);
+  } else if (entry.wait) {
+    entry.completion->waits.fetch_sub(1, std::memory_order_relaxed);
+  } else {
+    entry.completion->complete();
+  }
+  entry.completion.reset();
+}
+
+bool Stream::runnable(Role role) {
+  if (queue_.empty()) return false;
+  const Entry& head = queue_.front();
+  if (head.wait) return !head.completion->call_back(this);
+  return role == Role::worker || !head.task || !head.task->may_block();
+}
+
+// Runs entries until the queue is empty, its head is not for this role or has to wait, or `until` is there. Holds the
+// token on entry, gives it up on return.
+void Stream::run_queue(Role role, const Completion* until) {
+  Context* const outer = t_thread.context;
+  t_thread.context = context_;
+  for (;;) {
+    Entry entry;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!runnable(role) || (until && until->done())) {
+        token_.store(false, std::memory_order_seq_cst);
+        break;
+      }
+      entry = std::move(queue_.front());
+      queue_.pop_front();
+      state_.fetch_sub(1, std::memory_order_seq_cst);
+    }
+    execute(entry);
+    if (state_.load(std::memory_order_seq_cst) >= kWaiter) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      progress_.notify_all();
+    }
+  }
+  t_thread.context = outer;
+  if (state_.load(std::memory_order_seq_cst) != 0) kick();
+}
+
+void Stream::kick() noexcept {
+  std::lock_guard<std::mutex> lock(mutex_);
+  work_.notify_one();
+  progress_.notify_all();
+}
+
+CompletionPtr Stream::awaited_by_head() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (queue_.empty() || !queue_.front().wait || queue_.front().completion->done()) return nullptr;
+  return queue_.front().completion;
+}
+
+bool Stream::await(const CompletionPtr& completion, const Deadline& deadline) {
+  if (completion->done()) return true;
+  if (t_thread.running == this)
+    fail(ACL_ERROR_RT_STREAM_NOT_COMPLETE, "a task or callback of stream %d waits for its own stream", id_);
+  const bool helps = !deadline.finite && !t_thread.running && t_thread.helping < kHelpDepth && !asynchronous();
+  for (;;) {
+    if (helps && take_token()) run_queue(Role::helper, completion.get());
+    if (completion->done()) return true;
+    if (const CompletionPtr other = helps ? awaited_by_head() : nullptr) {
+      ++t_thread.helping;
+      other->origin()->await(other, deadline);
+      --t_thread.helping;
+      continue;
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    state_.fetch_add(kWaiter, std::memory_order_seq_cst);
+    const auto ready = [&] { return completion->done() || (helps && token_free() && runnable(Role::helper)); };
+    bool in_time = true;
+    if (deadline.finite) in_time = progress_.wait_until(lock, deadline.at, ready);
+    else progress_.wait(lock, ready);
+    state_.fetch_sub(kWaiter, std::memory_order_seq_cst);
+    if (!in_time) return completion->done();
+  }
+}
+
+bool Stream::drain(const Deadline& deadline) {
+  if (idle()) return true;
+  auto marker = std::make_shared<Completion>(this, false);
+  record(marker);
+  return await(marker, deadline);
+}
+
+bool Stream::synchronize(const Deadline& deadline) {
+  const bool in_time = drain(deadline);
+  if (in_time && failed_.load(std::memory_order_acquire)) throw_failure();
+  return in_time;
+}
+
+bool Stream::abandon(int code, const char* why, const Deadline& deadline) {
+  abandoned_.store(true, std::memory_order_relaxed);
+  std::deque<Entry> dropped;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    dropped.swap(queue_);
+    state_.fetch_sub(dropped.size(), std::memory_order_seq_cst);
+  }
+  const bool busy = !dropped.empty() || token_.load(std::memory_order_acquire);
+  for (Entry& entry : dropped) drop(entry);
+  if (busy && code != 0) remember_failure(code, why);
+  kick();
+  while (token_.load(std::memory_order_acquire)) {
+    if (t_thread.running == this) break;  // called by a task or callback of this very stream
+    if (deadline.finite && std::chrono::steady_clock::now() >= deadline.at) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  abandoned_.store(false, std::memory_order_relaxed);
+  return true;
+}
+
+// Worker threads are daemons: they take no signals and nobody joins them; exit handlers make them stop (process_exit.h).
+void Stream::start_worker() {
+  sigset_t all, old;
+  sigfillset(&all);
+  for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&all, fault);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  try {
+    std::thread([this] { work(); }).detach();
+    worker_started_ = true;
+  } catch (const std::system_error&) {
+  }
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  if (!worker_started_)
+    fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "stream %d cannot have its worker thread: the limit of threads is reached", id_);
+  watch_process_exit();
+}
+
+void Stream::work() {
+  char name[16];
+  snprintf(name, sizeof name, "softnpu-%d", id_);
+  pthread_setname_np(pthread_self(), name);
+  for (;;) {
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      work_.wait(lock, [&] { return retired_ || (token_free() && runnable(Role::worker)); });
+      if (retired_) {
+        worker_started_ = false;
+        return;
+      }
+    }
+    if (take_token()) run_queue(Role::worker, nullptr);
+    if (!asynchronous()) continue;
+    const auto end = std::chrono::steady_clock::now() + kSpin;
+    while (static_cast<uint32_t>(state_.load(std::memory_order_acquire)) == 0 && std::chrono::steady_clock::now() < end)
+      pause_cpu();
+  }
+}
+
+}  // namespace softnpu

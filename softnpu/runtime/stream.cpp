@@ -1,0 +1,171 @@
+#include "stream.h"
+
+#include <algorithm>
+
+#include "arena.h"
+#include "error.h"
+
+namespace softnpu {
+
+namespace {
+
+constinit Arena<Stream> g_streams{"streams", 4096};
+std::atomic<int> g_next_id{0};
+
+constexpr uint32_t kKnownFlags = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT |
+                                 ACL_STREAM_HUGE | ACL_STREAM_CPU_SCHEDULE;
+constexpr uint32_t kLowestPriority = 7;
+constexpr int64_t kEndingMilliseconds = 3000;
+
+}  // namespace
+
+Stream* Stream::create(Context& context, uint32_t priority, uint32_t flags) {
+  if (priority > kLowestPriority)
+    fail(ACL_ERROR_RT_PARAM_INVALID, "priority %u is not in 0 (highest) to %u (lowest)", priority, kLowestPriority);
+  if (flags & ~kKnownFlags) fail(ACL_ERROR_RT_PARAM_INVALID, "flag 0x%x has bits that are no stream flag", flags);
+  Stream* stream = g_streams.acquire();
+  stream->context_ = &context;
+  stream->id_ = g_next_id.fetch_add(1);
+  stream->failed_.store(false);
+  stream->stop_on_failure_.store(false);
+  stream->overflow_switch.store(0);
+  for (auto& limit : stream->limits) limit.store(0);
+  {
+    std::lock_guard<std::mutex> lock(stream->mutex_);
+    stream->retired_ = false;
+  }
+  {
+    std::lock_guard<std::mutex> lock(context.mutex);
+    context.streams.push_back(stream);
+  }
+  stream->tag_.store(kTag, std::memory_order_release);
+  return stream;
+}
+
+Stream& Stream::checked(aclrtStream handle) {
+  if (!handle) return *current_context().default_stream;
+  if (Stream* stream = g_streams.find(handle)) return *stream;
+  fail(ACL_ERROR_RT_INVALID_HANDLE, "stream %p is no live stream (destroyed before, or not made by aclrtCreateStream...)",
+       handle);
+}
+
+Stream& Stream::launchable(aclrtStream handle) {
+  Context& context = current_context();
+  if (!handle) return *context.default_stream;
+  Stream& stream = checked(handle);
+  if (stream.context_ != &context)
+    fail(ACL_ERROR_RT_STREAM_CONTEXT, "stream %d belongs to card %d, but this thread works on card %d", stream.id_,
+         stream.context_->card, context.card);
+  return stream;
+}
+
+void Stream::destroy(Ending ending) {
+  if (t_thread.running == this)
+    fail(ACL_ERROR_RT_STREAM_NOT_COMPLETE, "a task or callback of stream %d destroys its own stream", id_);
+  if (ending == Ending::drained) drain({});
+  uint32_t tag = kTag;
+  if (!tag_.compare_exchange_strong(tag, 0)) return;  // another thread was faster
+  {
+    std::lock_guard<std::mutex> lock(context_->mutex);
+    std::erase(context_->streams, this);
+  }
+  // A task that never ends keeps its slot: it must not find a new stream around itself.
+  if (!abandon(0, "", Deadline::after_milliseconds(kEndingMilliseconds))) return;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    retired_ = true;
+    work_.notify_one();
+  }
+  g_streams.release(this);
+}
+
+void Stream::remember_failure(int code, const std::string& text) noexcept {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (failed_.load(std::memory_order_relaxed)) return;  // the first one is the cause of the others, usually
+  failure_code_ = code;
+  try {
+    failure_text_ = text + " (stream " + std::to_string(id_) + " of card " + std::to_string(context_->card) + ")";
+  } catch (...) {
+    failure_text_.clear();
+  }
+  failed_.store(true, std::memory_order_release);
+}
+
+void Stream::throw_failure() {
+  std::string text;
+  int code = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!failed_.load(std::memory_order_relaxed)) return;
+    text.swap(failure_text_);
+    code = failure_code_;
+    failed_.store(false, std::memory_order_release);
+  }
+  throw Failure(code, text);
+}
+
+void submit(aclrtStream handle, Task* task) {
+  Stream* stream = nullptr;
+  try {
+    stream = &Stream::launchable(handle);
+  } catch (...) {
+    task->release();
+    throw;
+  }
+  stream->submit(task);
+}
+
+int card_of_stream(aclrtStream handle) { return Stream::launchable(handle).context().card; }
+
+bool abandoned() noexcept { return t_thread.running && t_thread.running->abandoned(); }
+
+void wait_for_card(int card) noexcept {
+  Context* context = open_context(card);
+  if (!context) return;
+  try {
+    for (Stream* stream : streams_of(*context))
+      if (stream != t_thread.running) stream->drain({});
+  } catch (const std::exception& e) {
+    remember("waiting for a card", ACL_ERROR_RT_INTERNAL_ERROR, e.what());
+  }
+}
+
+bool synchronize(Context& context, const Deadline& deadline) {
+  const auto streams = streams_of(context);
+  for (Stream* stream : streams)
+    if (!stream->drain(deadline)) return false;
+  std::exception_ptr first;
+  for (Stream* stream : streams) {
+    try {
+      stream->throw_failure();
+    } catch (const Failure&) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+  return true;
+}
+
+bool abort_tasks(Context& context, const Deadline& deadline) {
+  bool in_time = true;
+  for (Stream* stream : streams_of(context))
+    in_time &= stream->abandon(ACL_ERROR_RT_DEVICE_TASK_ABORT, "the tasks of the card were aborted", deadline);
+  return in_time;
+}
+
+uint64_t executed_tasks() {
+  uint64_t sum = 0;
+  g_streams.for_each([&](Stream& stream) { sum += stream.executed(); });
+  return sum;
+}
+
+bool stop_all_streams() noexcept {
+  const Deadline deadline = Deadline::after_milliseconds(kEndingMilliseconds);
+  bool stopped = true;
+  g_streams.for_each([&](Stream& stream) {
+    if (stream.open()) stopped &= stream.abandon(0, "", deadline);
+  });
+  return stopped;
+}
+
+}  // namespace softnpu

@@ -1,0 +1,125 @@
+// Streams: FIFO queues of tasks, event records and event waits of one card. See Note [Who runs a task] in scheduler.cpp.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <string>
+
+#include "acl_types.h"
+#include "context.h"
+#include "event.h"
+#include "task.h"
+
+namespace softnpu {
+
+// A point in time to give up at, or never.
+struct Deadline {
+  bool finite = false;
+  std::chrono::steady_clock::time_point at{};
+  static Deadline after_milliseconds(int64_t milliseconds);  // negative: never
+};
+
+class alignas(64) Stream {
+ public:
+  // ---- Life (stream.cpp) ----
+  static Stream* create(Context& context, uint32_t priority, uint32_t flags);
+  static Stream& checked(aclrtStream handle);     // any live stream; NULL = default stream of the current context
+  static Stream& launchable(aclrtStream handle);  // as checked(), and of the current context
+
+  enum class Ending { drained, forced };
+  void destroy(Ending ending);
+
+  Context& context() const noexcept { return *context_; }
+  int id() const noexcept { return id_; }
+  bool alive() const noexcept { return tag_.load(std::memory_order_acquire) == kTag; }
+  bool open() const noexcept { return context_ != nullptr; }
+
+  // Failures of tasks wait here for the next synchronise, which throws and forgets the first of them.
+  void throw_failure();
+  void stop_on_failure(bool stop) noexcept { stop_on_failure_.store(stop, std::memory_order_relaxed); }
+
+  uint64_t executed() const noexcept { return executed_.load(std::memory_order_relaxed); }
+  std::atomic<uint32_t> limits[2];      // aclrtDevResLimitType, 0 when not set
+  std::atomic<uint32_t> overflow_switch{0};
+
+  // ---- Work (scheduler.cpp) ----
+  void submit(Task* task);
+  void record(CompletionPtr completion);
+  void wait_for(const CompletionPtr& completion);  // later work of this stream waits
+
+  bool idle() const noexcept;
+  // Blocks the calling thread until all that was submitted before is done, and throws what failed; false at the deadline.
+  bool synchronize(const Deadline& deadline);
+  // As synchronize, but leaves failures for later.
+  bool drain(const Deadline& deadline);
+  // Blocks the calling thread until a completion of this stream is there.
+  bool await(const CompletionPtr& completion, const Deadline& deadline);
+
+  void kick() noexcept;                            // something outside of the stream changed: look again
+  // Drops what is queued; false when the running task has not ended at the deadline. `code` becomes the stream's failure
+  // (0 for none).
+  bool abandon(int code, const char* why, const Deadline& deadline);
+  bool abandoned() const noexcept { return abandoned_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Entry {
+    Task* task = nullptr;       // or
+    CompletionPtr completion;   // a record, or with `wait` a wait
+    bool wait = false;
+  };
+  enum class Role { worker, helper };
+
+  bool take_token() noexcept;
+  void release_token() noexcept;
+  bool inline_allowed() const noexcept;
+  void run(Task* task) noexcept;
+  void execute(Entry& entry) noexcept;
+  void enqueue(Entry entry);
+  void drop(Entry& entry) noexcept;
+  bool token_free() const noexcept { return !token_.load(std::memory_order_seq_cst); }
+  bool runnable(Role role);                        // the head of the queue, by a thread with the token; lock held
+  void run_queue(Role role, const Completion* until);
+  CompletionPtr awaited_by_head();
+  void start_worker();                             // lock held
+  void work();
+  void remember_failure(int code, const std::string& text) noexcept;
+
+  static constexpr uint32_t kTag = 0x736e7410;
+  static constexpr uint64_t kWaiter = uint64_t{1} << 32;
+
+  // The hot line: what a launch on an idle stream reads and writes.
+  std::atomic<uint32_t> tag_{0};
+  std::atomic<bool> token_{false};                 // held by the thread that runs a task of this stream
+  std::atomic<bool> failed_{false};
+  std::atomic<bool> stop_on_failure_{false};
+  std::atomic<bool> abandoned_{false};
+  std::atomic<uint64_t> state_{0};                 // low half: queued entries; high half: threads asleep in await()
+  std::atomic<uint64_t> executed_{0};
+  Context* context_ = nullptr;
+  int id_ = -1;
+
+  std::mutex mutex_;                               // queue_, worker_*, failure_*
+  std::condition_variable work_;                   // the worker sleeps here
+  std::condition_variable progress_;               // waiters sleep here
+  std::deque<Entry> queue_;
+  bool worker_started_ = false;
+  bool retired_ = false;                           // destroyed: the worker may go
+  int failure_code_ = 0;
+  std::string failure_text_;
+};
+
+// Waits for the work of all streams of `card`, whose failures stay where they are. Never throws: used by frees.
+void wait_for_card(int card) noexcept;
+// aclrtSynchronizeDevice: all streams of the context; throws the first failure and forgets all. False at the deadline.
+bool synchronize(Context& context, const Deadline& deadline);
+// aclrtDeviceTaskAbort.
+bool abort_tasks(Context& context, const Deadline& deadline);
+
+uint64_t executed_tasks();
+// Gives up what is queued anywhere and waits for running tasks, 3 s at most. At process exit and aclFinalize.
+bool stop_all_streams() noexcept;
+
+}  // namespace softnpu

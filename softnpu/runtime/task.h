@@ -1,0 +1,36 @@
+// What a stream executes. Implemented by memory copies, host callbacks, collectives and (in libopapi.so) operators.
+#pragma once
+
+#include <string>
+
+#include "acl_types.h"
+
+#pragma GCC visibility push(default)
+namespace softnpu {
+
+class Task {
+ public:
+  virtual ~Task() = default;
+  // Executes on whichever thread owns the stream at that moment (see Note [Who runs a task]). Throws Failure.
+  virtual void run() = 0;
+  // Operator name and shapes, for error messages and traces. Only called when something went wrong or is traced.
+  virtual std::string describe() const = 0;
+  // Called exactly once, after run() or when the task is dropped (abort, forced destroy). Pooled tasks override it.
+  virtual void release() noexcept { delete this; }
+  // A task that may wait for another process or for user code must not run on the submitting thread.
+  virtual bool may_block() const noexcept { return false; }
+};
+
+// Hands `task` to `stream` (NULL = the current context's default stream) in FIFO order; takes ownership, also when it
+// throws. Throws Failure for stale or foreign handles (107017), for a stream of another context (107003) and when the
+// thread has no context (107002). A failure of the task itself is not thrown here: the next synchronise returns it.
+void submit(aclrtStream stream, Task* task);
+
+// The card whose stream `stream` is, with the checks of submit(); throws the same.
+int card_of_stream(aclrtStream stream);
+
+// For tasks that may_block(): whether the work of their stream has been given up, so that waiting is pointless.
+bool abandoned() noexcept;
+
+}  // namespace softnpu
+#pragma GCC visibility pop

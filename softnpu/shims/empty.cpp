@@ -1,0 +1,1 @@
+// A shim library has no code of its own; see softnpu/CMakeLists.txt.

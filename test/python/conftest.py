@@ -1,0 +1,55 @@
+"""Tests of the Python package. The CPU fallback is forbidden, here and in every process that a test starts."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+os.environ["TORCH_NPU_FALLBACK_CPU_DISABLE"] = "1"
+
+import torch
+import torch_npu
+
+# Where the package under test lies; first on the path of child processes, so that they test the same one.
+INSTALLED = os.path.dirname(torch_npu.__path__[0])
+
+
+def pytest_collection_modifyitems(items):
+    if not torch.npu.is_available():
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason="no npu is available"))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """run(code, *flags, **environment) -> CompletedProcess of a fresh interpreter, in an empty folder."""
+
+    def run_python(code, *flags, cwd=tmp_path, timeout=120, **environment):
+        path = os.pathsep.join(filter(None, [*environment.pop("PYTHONPATH", "").split(os.pathsep), INSTALLED]))
+        env = {**os.environ, "PYTHONPATH": path, **environment}
+        env = {name: value for name, value in env.items() if value is not None}
+        command = [sys.executable, *flags, "-c", code]
+        return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout)
+
+    return run_python
+
+
+@pytest.fixture
+def check(run):
+    """Like run(), but fails unless the process succeeds; returns what it printed."""
+
+    def check_python(code, *flags, **environment):
+        process = run("import torch, torch_npu\n" + code, *flags, **environment)
+        assert process.returncode == 0, process.stderr
+        return process.stdout.strip()
+
+    return check_python
+
+
+@pytest.fixture
+def restore_device():
+    """Ends the test with card 0 and its default stream current."""
+    yield
+    torch.npu.set_device(0)
+    torch.npu.set_stream(torch.npu.default_stream(0))

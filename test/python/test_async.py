@@ -1,0 +1,143 @@
+"""Asynchrony with SOFTNPU_ASYNC=1: launches return at once, waiting waits, errors arrive at the next wait."""
+
+import pytest
+
+# A product of matrices that takes at least 200 ms: `size` is found by measuring, so that the test holds on any machine.
+SLOW = """
+import time
+def timed(work):
+    start = time.perf_counter(); work(); return time.perf_counter() - start
+size = 512
+while True:
+    a = torch.rand(size, size, dtype=torch.float64).npu()
+    out = torch.empty_like(a)
+    def slow(): torch.mm(a, a, out=out)
+    slow(); torch.npu.synchronize()
+    if timed(lambda: (slow(), torch.npu.synchronize())) > 0.25: break
+    size = size * 5 // 4
+small = torch.ones(16, device="npu"); small + small; torch.npu.synchronize()
+"""
+
+
+@pytest.fixture
+def softnpu(check):
+    def run(code, **environment):
+        return check(SLOW + code, **{"TORCH_NPU_RUNTIME": "soft", "SOFTNPU_ASYNC": "1", **environment})
+
+    return run
+
+
+@pytest.mark.parametrize("level", ["0", "1", "2"])
+def test_a_launch_behind_a_long_kernel_returns_at_once(softnpu, level):
+    code = """
+launch = min(timed(slow) for _ in range(1))
+launch += timed(lambda: small + small)
+wait = timed(torch.npu.synchronize)
+print(launch, wait)
+assert launch < 0.005, launch
+assert wait > 0.15, wait
+"""
+    softnpu(code, TASK_QUEUE_ENABLE=level)
+
+
+def test_launch_blocking_does_not_return_early(softnpu):
+    softnpu("assert timed(slow) > 0.2; assert timed(torch.npu.synchronize) < 0.05", ASCEND_LAUNCH_BLOCKING="1")
+
+
+def test_queries_see_the_work_and_event_times_agree(softnpu):
+    code = """
+start, end = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
+began = time.perf_counter()
+start.record(); slow(); end.record()
+assert not end.query() and not torch.npu.current_stream().query()
+end.synchronize()
+took = (time.perf_counter() - began) * 1000
+assert end.query() and torch.npu.current_stream().query()
+assert took * 0.7 < start.elapsed_time(end) <= took * 1.05, (start.elapsed_time(end), took)
+"""
+    softnpu(code)
+
+
+def test_elapsed_time_of_unfinished_events_is_refused(softnpu):
+    code = """
+start, end = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
+start.record(); slow(); end.record()
+try:
+    start.elapsed_time(end)
+except RuntimeError as error:
+    assert "completed" in str(error)
+else:
+    raise SystemExit("no error")
+"""
+    softnpu(code)
+
+
+def test_other_threads_run_while_one_waits(softnpu):
+    code = """
+import threading
+ticks = []
+stop = threading.Event()
+def tick():
+    while not stop.is_set(): ticks.append(time.perf_counter()); time.sleep(0.01)
+thread = threading.Thread(target=tick); thread.start()
+slow(); torch.npu.synchronize(); slow(); torch.npu.current_stream().synchronize(); slow(); out[0, 0].item()
+stop.set(); thread.join()
+assert len(ticks) > 20, len(ticks)
+"""
+    softnpu(code)
+
+
+def test_streams_run_side_by_side_and_wait_for_each_other(softnpu):
+    code = """
+side = torch.npu.Stream()
+slow()
+with torch.npu.stream(side):
+    quick = small + 1
+    assert timed(side.synchronize) < 0.15
+assert not torch.npu.default_stream().query()
+side.wait_stream(torch.npu.default_stream())
+with torch.npu.stream(side):
+    late = small + 2
+assert not side.query()
+side.synchronize()
+assert torch.npu.default_stream().query()
+assert quick[0].item() == 2 and late[0].item() == 3
+"""
+    softnpu(code)
+
+
+def test_memory_in_use_by_another_stream_is_not_given_away(softnpu):
+    code = """
+side = torch.npu.Stream()
+for _ in range(3):
+    x = torch.full((1 << 20,), 3.0, device="npu")
+    side.wait_stream(torch.npu.current_stream())
+    with torch.npu.stream(side):
+        slow(); y = x * 2
+    x.record_stream(side)
+    del x
+    z = torch.zeros(1 << 20, device="npu")
+    torch.npu.current_stream().wait_stream(side)
+    assert y.sum().item() == 6 * (1 << 20)
+"""
+    softnpu(code)
+
+
+def test_a_failing_task_is_raised_at_the_next_wait_and_the_next_operator_works(check):
+    code = """
+x = torch.arange(5, device="npu")
+bad = torch.tensor([99], device="npu")
+try:
+    y = x[bad]
+    torch.npu.synchronize()
+except (RuntimeError, IndexError) as error:
+    print(str(error).splitlines()[0])
+else:
+    raise SystemExit("no error")
+torch.npu.synchronize()
+assert (x + 1).tolist() == [1, 2, 3, 4, 5]
+"""
+    for level in ("0", "1", "2"):
+        message = check(code, TORCH_NPU_RUNTIME="soft", SOFTNPU_ASYNC="1", TASK_QUEUE_ENABLE=level)
+        assert "99" in message
+        assert "out of" in message

@@ -1,0 +1,108 @@
+"""Bad input: one clear sentence of the right type, and the process goes on."""
+
+import pytest
+import torch
+
+
+def works():
+    return torch.ones(3, device="npu").sum().item() == 3
+
+
+def test_unknown_card():
+    with pytest.raises(RuntimeError, match="invalid device ordinal: npu:99 .*sees [0-9]+ NPU"):
+        torch.empty(1, device="npu:99")
+    with pytest.raises(RuntimeError, match="invalid device ordinal: npu:99"):
+        torch.ones(1).to("npu:99")
+    assert works()
+
+
+def test_cpu_tensor_met_with_npu_tensor():
+    x, y = torch.ones(2, 2, device="npu"), torch.ones(2, 2)
+    for call in (lambda: x + y, lambda: y + x, lambda: x.mm(y), lambda: y @ x, lambda: torch.cat([x, y]), lambda: x.add_(y)):
+        with pytest.raises(RuntimeError, match="same device"):
+            call()
+    assert works()
+
+
+def test_shape_errors_are_upstreams():
+    with pytest.raises(RuntimeError, match="must match the size"):
+        torch.ones(3, device="npu") + torch.ones(4, device="npu")
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        torch.ones(2, 3, device="npu").mm(torch.ones(2, 3, device="npu"))
+    with pytest.raises(IndexError):
+        torch.ones(3, device="npu").sum(5)
+    assert works()
+
+
+def test_out_of_memory_names_the_numbers_and_goes_on():
+    free, total = torch.npu.mem_get_info()
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        torch.empty(total + 2**30, dtype=torch.uint8, device="npu")
+    message = str(caught.value)
+    assert "out of memory" in message
+    assert "iB" in message
+    assert "npu:0" in message or "NPU 0" in message
+    assert isinstance(caught.value, torch.npu.OutOfMemoryError)
+    assert works()
+
+
+def test_operator_without_kernel_is_named_when_fallback_is_forbidden():
+    with pytest.raises(NotImplementedError, match=r"aten::.* has no npu kernel .*TORCH_NPU_FALLBACK_CPU_DISABLE"):
+        torch.sparse_coo_tensor(torch.zeros(1, 1, dtype=torch.int64).npu(), torch.ones(1).npu(), (2,)).sin()
+    assert works()
+
+
+def test_a_host_read_of_device_memory_dies_with_a_sentence(run):
+    code = """
+import ctypes, torch, torch_npu
+x = torch.ones(4, device="npu")
+torch.npu.synchronize()
+ctypes.c_float.from_address(x.data_ptr()).value
+"""
+    process = run(code, TORCH_NPU_RUNTIME="soft")
+    assert process.returncode < 0
+    assert "device memory" in process.stderr
+
+
+@pytest.mark.parametrize("home", ["nowhere", "empty"])
+def test_missing_cann_imports_and_explains_on_first_use(run, tmp_path, home):
+    (tmp_path / "empty").mkdir()
+    code = """
+import torch, torch_npu
+assert not torch.npu.is_available() and torch.npu.device_count() == 0
+assert not torch.accelerator.is_available() and torch.version.cann is None
+torch.manual_seed(0); torch.ones(2).add_(1)
+torch.ones(1).npu()
+"""
+    environment = {"TORCH_NPU_RUNTIME": "cann", "ASCEND_HOME_PATH": str(tmp_path / home)}
+    process = run(code, **environment)
+    assert process.returncode == 1
+    assert "libascendcl.so" in process.stderr
+    assert str(tmp_path / home) in process.stderr
+
+
+def test_broken_library_explains_on_first_use(run, tmp_path):
+    (tmp_path / "lib64").mkdir()
+    (tmp_path / "lib64" / "libascendcl.so").write_text("not a library")
+    code = "import torch, torch_npu; print(torch.npu.is_available()); torch.npu.synchronize()"
+    process = run(code, TORCH_NPU_RUNTIME="cann", ASCEND_HOME_PATH=str(tmp_path))
+    assert process.stdout == "False\n"
+    assert "RuntimeError" in process.stderr
+    assert "libascendcl.so" in process.stderr
+
+
+def test_unknown_runtime_is_refused(run):
+    process = run("import torch, torch_npu; torch.npu.synchronize()", TORCH_NPU_RUNTIME="cuda")
+    assert process.returncode == 1
+    assert "TORCH_NPU_RUNTIME" in process.stderr
+
+
+def test_npu_tensor_is_not_sent_to_another_process():
+    from multiprocessing.reduction import ForkingPickler
+
+    for tensor in (torch.ones(2, device="npu"), torch.nn.Parameter(torch.ones(2, device="npu"))):
+        with pytest.raises(RuntimeError, match=r"cannot be sent to another process: send tensor\.cpu\(\)"):
+            ForkingPickler.dumps(tensor)
+    ForkingPickler.dumps(torch.ones(2))
+    with pytest.raises(RuntimeError):
+        torch.ones(2, device="npu").share_memory_()

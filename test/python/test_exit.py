@@ -1,0 +1,93 @@
+"""The end of the process: with work in flight, by an exception, by a signal. Bounded, silent, and cards are freed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch_npu
+
+INSTALLED = os.path.dirname(torch_npu.__path__[0])
+
+QUEUE = """
+import torch, torch_npu, sys
+x = torch.ones(1000, device="npu")
+for _ in range(10000): x.add_(1)
+"""
+
+
+@pytest.mark.parametrize("asynchronous", ["0", "1"])
+@pytest.mark.parametrize("level", ["0", "1", "2"])
+def test_exit_with_ten_thousand_tasks_queued(run, level, asynchronous):
+    began = time.monotonic()
+    process = run(QUEUE, TASK_QUEUE_ENABLE=level, SOFTNPU_ASYNC=asynchronous)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
+    assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize("ending", ["sys.exit(3)", "raise KeyError(1)", "import os; os._exit(4)"])
+def test_exit_status_survives(run, ending):
+    expected = {"s": 3, "r": 1, "i": 4}[ending[0]]
+    assert run(QUEUE + ending, SOFTNPU_ASYNC="1", TASK_QUEUE_ENABLE="1").returncode == expected
+
+
+def test_tensors_streams_and_events_that_outlive_the_device(run):
+    code = """
+import torch, torch_npu, builtins
+class Late:
+    def __init__(self): self.things = torch.ones(3, device="npu"), torch.npu.Stream(), torch.npu.Event()
+    def __del__(self): self.things = None
+builtins.late = Late()
+builtins.late.things[2].record()
+cycle = [torch.ones(3, device="npu")]; cycle.append(cycle)
+import threading
+threading.Thread(target=lambda: torch.ones(3, device="npu").sum().item()).start()
+"""
+    process = run(code)
+    assert (process.returncode, process.stderr) == (0, "")
+
+
+BUSY = """
+import torch, torch_npu
+a = torch.rand(400, 400).npu()
+torch.npu.synchronize()
+print("ready", flush=True)
+while True:
+    for _ in range(100): a = (a @ a).softmax(0)
+    torch.npu.synchronize()
+"""
+
+
+@pytest.mark.parametrize("asynchronous", ["0", "1"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_the_process_within_five_seconds(tmp_path, number, asynchronous):
+    env = {**os.environ, "PYTHONPATH": INSTALLED, "SOFTNPU_ASYNC": asynchronous, "TASK_QUEUE_ENABLE": "1"}
+    process = subprocess.Popen([sys.executable, "-c", BUSY], cwd=tmp_path, env=env, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)  # fmt: skip
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    began = time.monotonic()
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert time.monotonic() - began < 5
+    assert process.returncode in (-number, 1)
+    assert number == signal.SIGTERM or errors.strip().endswith("KeyboardInterrupt")
+
+
+def test_memory_of_a_killed_process_comes_back(tmp_path):
+    env = {**os.environ, "PYTHONPATH": INSTALLED, "TORCH_NPU_RUNTIME": "soft"}
+    ask = "import torch, torch_npu; print(torch.npu.mem_get_info()[0])"
+
+    def free():
+        return int(subprocess.run([sys.executable, "-c", ask], cwd=tmp_path, env=env, capture_output=True, text=True).stdout)
+
+    hold = "import torch, torch_npu, time; x = torch.ones(1 << 28, dtype=torch.uint8, device='npu'); torch.npu.synchronize(); print(1, flush=True); time.sleep(60)"
+    before = free()
+    process = subprocess.Popen([sys.executable, "-c", hold], cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "1\n"
+    assert free() <= before - (1 << 28) + (1 << 26)
+    process.kill()
+    process.wait()
+    assert free() >= before - (1 << 26)

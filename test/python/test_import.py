@@ -1,0 +1,146 @@
+"""`import torch_npu`: silent, quick, from anywhere, and one sentence when it cannot work."""
+
+import os
+import shutil
+
+import pytest
+import torch_npu
+
+PACKAGE = torch_npu.__path__[0]
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def test_prints_nothing_with_warnings_as_errors(run):
+    process = run("import torch, torch_npu", "-W", "error")
+    assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("order", ["import torch, torch_npu", "import torch_npu, torch", "import torch_npu"])
+def test_any_order(run, order):
+    process = run(order + "; import torch; assert torch.ones(2, device='npu').sum().item() == 2", "-W", "error")
+    assert process.returncode == 0, process.stderr
+
+
+def test_needs_no_optional_module(run):
+    code = """
+import sys
+for name in ("_lzma", "lzma", "yaml", "te", "topi", "attr", "decorator", "psutil", "scipy", "numpy", "pandas"):
+    sys.modules[name] = None
+import torch, torch_npu
+assert torch.ones(2, device="npu").add(1).tolist() == [2, 2]
+"""
+    process = run(code, "-W", "ignore:Failed to initialize NumPy")
+    assert process.returncode == 0, process.stderr
+    assert process.stdout == ""
+
+
+def test_touches_no_device_and_loads_no_runtime(run):
+    code = """
+import torch, torch_npu
+libraries = open("/proc/self/maps").read()
+assert "libtorch_npu" in libraries
+assert "libsoftnpu" not in libraries and "libascendcl" not in libraries and "libopapi" not in libraries
+assert not torch.npu.is_initialized()
+"""
+    process = run(code)
+    assert process.returncode == 0, process.stderr
+
+
+def test_assigns_only_what_has_no_hook(run):
+    code = """
+import os; os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+import torch, types
+def attributes():
+    found = {}
+    for module in [m for name, m in sys.modules.items() if name.split(".")[0] == "torch" and isinstance(m, types.ModuleType)]:
+        for name, value in vars(module).items():
+            found[module.__name__, name] = value
+            if isinstance(value, type) and value.__module__.split(".")[0] == "torch":
+                found.update({(value.__module__ + "." + value.__qualname__, n): v for n, v in vars(value).items()})
+    return found
+import sys
+before = attributes()
+import torch_npu
+changed = {key for key, value in attributes().items() if key in before and before[key] is not value}
+for key in sorted(changed): print(*key)
+"""
+    process = run(code)
+    assert process.returncode == 0, process.stderr
+    changed = [line for line in process.stdout.splitlines() if not line.split()[-1].startswith("_abc")]
+    ours = {"torch.Tensor __dlpack_device__", "torch._tensor.Tensor __dlpack_device__"}
+    registration = {"_privateuse1_backend_name", "__repr__", "__str__", "name", "_extra_dispatch_table"}
+    assert {line for line in changed if line.split()[-1] not in registration} <= ours, changed
+
+
+def test_from_inside_the_source_folder(run):
+    if not os.path.isdir(os.path.join(SOURCE, "torch_npu")):
+        pytest.skip("the source folder is not here")
+    process = run("import torch, torch_npu; print(torch.ones(2, device='npu').sum().item())", cwd=SOURCE)
+    assert process.stdout == "2.0\n", process.stderr
+
+
+def copy_of_the_package(folder):
+    shutil.copytree(PACKAGE, folder / "torch_npu", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder / "torch_npu"
+
+
+def test_source_folder_without_a_build_says_how_to_build(run, tmp_path):
+    package = copy_of_the_package(tmp_path)
+    for library in package.glob("_C.*"):
+        library.unlink()
+    code = f"import sys; sys.path[:] = [p for p in sys.path if p != {os.path.dirname(PACKAGE)!r}]; import torch_npu"
+    process = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    if "site-packages" not in PACKAGE:
+        assert process.stderr.splitlines()[-1].startswith("ImportError: ")
+        assert "ci/build.sh" in process.stderr
+
+
+def test_wrong_torch_is_one_sentence(run):
+    code = "import torch; torch.__version__ = '2.12.1+cpu'; import torch_npu"
+    process = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    last = process.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: torch_npu 2.13.0 needs torch 2.13 but found torch 2.12.1+cpu; cure: pip install")
+
+
+def test_mixed_files_are_one_sentence(run, tmp_path):
+    package = copy_of_the_package(tmp_path)
+    next(package.glob("_C.*.so")).write_text("the extension module of somebody else")
+    process = run("import torch_npu", PYTHONPATH=str(tmp_path), TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert "another package named torch_npu" in process.stderr.splitlines()[-1]
+    assert str(package) in process.stderr
+
+
+def test_another_backend_in_our_place_is_one_sentence(run):
+    code = "import torch; torch.utils.rename_privateuse1_backend('other'); import torch_npu"
+    process = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert "already registered the device 'other'" in process.stderr.splitlines()[-1]
+
+
+def test_version_and_provider(check):
+    code = "print(torch_npu.__version__, torch_npu.is_softnpu(), type(torch.version.cann).__name__, hasattr(torch.version, 'nix'))"
+    assert check(code, TORCH_NPU_RUNTIME="soft") == "2.13.0 True str False"
+
+
+def test_submodules_have_one_identity(check):
+    code = """
+import torch.npu, torch.npu.amp, torch.npu.random
+from torch.npu.streams import Stream
+from torch.npu import memory
+assert torch.npu is torch_npu.npu and torch.npu.amp is torch_npu.npu.amp and Stream is torch.npu.Stream
+assert torch.get_device_module("npu") is torch.npu
+assert torch_npu.utils.fallback_counts() == {}
+"""
+    check(code)
+
+
+@pytest.mark.slow
+def test_import_time(run):
+    """Time of our import against torch's own, the best of several processes; the budget is 0.3."""
+    code = """
+from time import perf_counter as now
+start = now(); import torch; middle = now(); import torch_npu
+print(middle - start, now() - middle)
+"""
+    runs = [run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0").stdout.split() for _ in range(5)]
+    torchs, ours = (min(map(float, column)) for column in zip(*runs, strict=True))
+    assert ours <= 0.3 * torchs, f"torch {torchs:.2f} s, torch_npu {ours:.2f} s"

@@ -1,0 +1,82 @@
+"""Synchronising and reading values under torch's modes: kernels must not be seen by them, nor fail because of them."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Spy(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.calls.append((str(function), {a.device.type for a in args if isinstance(a, torch.Tensor)}))
+        return function(*args, **(kwargs or {}))
+
+
+def value(x):
+    torch.npu.synchronize()
+    return (x @ x).sum().item()
+
+
+@pytest.fixture
+def x():
+    return torch.ones(4, 4, device="npu")
+
+
+def test_dispatch_mode_sees_what_the_user_called_and_nothing_of_the_device(x):
+    with Spy() as spy:
+        assert value(x) == 64
+    assert [name for name, _ in spy.calls] == ["aten.mm.default", "aten.sum.default", "aten._local_scalar_dense.default"]
+    assert all(devices == {"npu"} for _, devices in spy.calls)
+
+
+def test_fake_tensor_mode(x):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        fake = torch.empty(3, 5, device="npu")
+        product = fake @ fake.t()
+        assert (product.device, product.shape) == (torch.device("npu:0"), (3, 3))
+        torch.npu.synchronize()
+    assert value(x) == 64
+
+
+def test_vmap(x):
+    doubled = torch.vmap(lambda row: row * 2 + row.sum())(x)
+    torch.npu.synchronize()
+    assert doubled.sum().item() == 4 * 4 * 6
+
+
+def test_autocast_of_the_cpu(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert value(x) == 64
+        assert (x @ x).dtype == torch.float32
+
+
+def test_inference_mode_and_no_grad(x):
+    with torch.inference_mode():
+        assert value(x) == 64
+    with torch.no_grad():
+        assert value(x) == 64
+
+
+def test_profiler(x):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        assert value(x) == 64
+    names = [event.key for event in profile.key_averages()]
+    assert names.count("aten::mm") == 1
+    assert next(event.count for event in profile.key_averages() if event.key == "aten::mm") == 1
+
+
+def test_anomaly_and_deterministic_modes():
+    x = torch.ones(3, device="npu", requires_grad=True)
+    with torch.autograd.detect_anomaly(check_nan=True):
+        (x * 2).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert value(torch.ones(4, 4, device="npu")) == 64
+    finally:
+        torch.use_deterministic_algorithms(False)

@@ -1,0 +1,376 @@
+"""Generates the adapter's operator wrappers from csrc/ops/*.yaml.
+
+A table has up to two lists. Structured operators take shapes, types and strides from upstream's meta functions, and one
+line stands for the functional, out= and in-place forms:
+
+    structured:
+      - {op: add.Tensor, acl: aclnnAdd, scalar: aclnnAdds, fast: same, inplace: aclnnInplaceAdd}
+      - {op: mm, acl: aclnnMm, args: [self, mat2, out, cube_math_type()]}
+
+Functions state their outputs with the rules of csrc/ops/rules.h; a line names the functional form, and out= and in-place
+forms that exist upstream are made from it:
+
+    functions:
+      - {op: where.self, acl: aclnnSWhere, out: "broadcast(promote(self, other), condition, self, other)"}
+
+Keys: `args` C++ expressions in the order of abi/aclnn.yaml (default: the schema's arguments, then the outputs);
+`fast` same | unary | bool: the common case skips TensorIterator (Note [Fast paths]); `scalar` an operator that takes
+the second operand as a number (`scalar_args` its arguments); `inplace` an operator for the in-place form
+(`inplace_args`); `before` a C++ statement that runs first, e.g. a check; `cpu_scalars` numbers may come as CPU tensors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torchgen
+import yaml
+from torchgen.api import meta
+from torchgen.api.types import DispatcherSignature
+from torchgen.context import native_function_manager
+from torchgen.gen import parse_native_yaml
+from torchgen.model import NativeFunction, NativeFunctionsGroup, SchemaKind
+
+from . import aclnn
+
+KEYS = {"op", "acl", "args", "fast", "scalar", "scalar_args", "inplace", "inplace_args", "out", "before", "cpu_scalars"}
+
+
+@dataclass
+class Wrapper:
+    """One C++ function and its registration."""
+
+    name: str
+    overload: str
+    symbol: str
+    code: str
+    acl: str
+    headers: list[str] = field(default_factory=list)
+
+
+def declaration(f: NativeFunction, name: str) -> str:
+    with native_function_manager(f):
+        return DispatcherSignature.from_schema(f.func, symint=False).decl(name=name)
+
+
+@dataclass
+class Generator:
+    signatures: dict[str, aclnn.Signature]
+    functions: dict[str, NativeFunction]
+    groups: dict[str, NativeFunctionsGroup]
+
+    def call(self, acl: str, arguments: list[str]) -> str:
+        if acl not in self.signatures:
+            raise SystemExit(f"{acl} has no line in abi/")
+        arguments = [str(a) for a in arguments]
+        want = self.signatures[acl].arguments
+        if len(want) != len(arguments):
+            raise SystemExit(f"{acl} takes {len(want)} arguments ({', '.join(a.name for a in want)}), got {arguments}")
+        return f"NPU_EXEC({acl}, {', '.join(arguments)});"
+
+    # ---- structured ----
+
+    def structured(self, entry: dict) -> list[Wrapper]:
+        group = self.groups.get(entry["op"])
+        if group is None:
+            raise SystemExit(f"{entry['op']} is not a structured operator; put it under functions:")
+        outputs = len(group.functional.func.returns)
+        base = group.functional.func.name
+        ident = f"{base.name.base}_{base.overload_name}".strip("_")
+        if base.name.dunder_method or base.name.inplace:
+            raise SystemExit(f"{entry['op']}: name the functional form")
+        inputs = list(group.functional.func.arguments.flat_all)
+        names = [a.name for a in inputs]
+        outs = ["out"] if outputs == 1 else [f"out{i}" for i in range(outputs)]
+        arguments = entry.get("args") or names + outs
+        iterator = group.out.structured_inherits is not None
+        binary = [a.name for a in inputs if a.type.is_tensor_like() and not a.type.is_list_like() and not a.type.is_nullable()]
+        op_class = f"Op<at::meta::structured_{meta.name(group)}, {outputs}>"
+        header = f"ATen/ops/{group.root_name}_meta.h"
+        acl = " ".join(entry[k] for k in ("acl", "scalar", "inplace") if k in entry)
+
+        # Launch on the outputs that the meta function asked for.
+        with native_function_manager(group):
+            signature = DispatcherSignature.from_schema(group.functional.func, symint=False)
+            parameters = "".join(f", [[maybe_unused]] {a.decl()}" for a in signature.arguments())
+        lines = [f"  const Tensor& {o} = op.output({i});" for i, o in enumerate(outs)]
+        if iterator and outputs == 1:
+            lines.append("  if (out.numel() == 0) return;")
+        if entry.get("scalar"):
+            second = binary[1]
+            scalar = entry.get("scalar_args") or [f"read_cpu_scalar({second})" if n == second else n for n in names] + outs
+            lines.append(f"  if (is_cpu_scalar({second}) && is_npu({binary[0]})) {{ {self.call(entry['scalar'], scalar)} return; }}")
+        if iterator and len(binary) > 1:
+            placed = [f"on_device({a}, op.common_dtype())" if a in binary else a for a in arguments]
+        else:
+            placed = arguments
+        if entry.get("inplace"):
+            place = entry.get("inplace_args") or [a for a in arguments if a not in outs]
+            if iterator and len(binary) > 1:
+                place = [f"on_device({a}, op.common_dtype())" if a in binary[1:] else a for a in place]
+            lines.append(f"  if (op.is_inplace()) {{ {self.call(entry['inplace'], place)} return; }}")
+        lines.append("  " + self.call(entry["acl"], placed))
+        code = f"using {ident}_op = {op_class};\nstatic void {ident}_launch({ident}_op& op{parameters}) {{\n"
+        code += "\n".join(lines) + "\n}\n"
+
+        wrappers = []
+        for f in group.functions():
+            kind = f.func.kind()
+            if kind not in (SchemaKind.functional, SchemaKind.out, SchemaKind.inplace):
+                continue
+            symbol = f"{ident}_{kind.name}"
+            body = self.structured_body(entry, group, f, kind, ident, binary, names, outs, arguments, iterator)
+            wrappers.append(Wrapper(f"aten::{f.func.name.name}", f.func.name.overload_name, symbol,
+                                    (code if not wrappers else "") + f"static {declaration(f, symbol)} {{\n{body}}}\n", acl, [header]))
+        return wrappers
+
+    def structured_body(self, entry, group, f, kind, ident, binary, names, outs, arguments, iterator) -> str:
+        lines = []
+        given = [a.name for a in f.func.arguments.out] if kind is SchemaKind.out else ["self"] if kind is SchemaKind.inplace else []
+        lists = [a.name for a in group.functional.func.arguments.flat_all if a.type.is_tensor_like() and a.type.is_list_like()]
+        guard = (f"is_npu({binary[0]}) ? {binary[0]} : {binary[1]}" if iterator and len(binary) > 1
+                 else binary[0] if binary else f"{lists[0]}.front()")
+        lines.append(f"  CardGuard guard({guard});")
+        if entry.get("before"):
+            lines.append(f"  {entry['before']};")
+        if not iterator and len(binary) > 1:
+            every = ", ".join(f"&{n}" for n in [*binary, *(g for g in given if g not in binary)])
+            lines.append(f"  check_same_device(\"{f.func.name.name}\", {{{every}}});")
+        lines += self.fast_path(entry, kind, binary, names, arguments)
+        form = {SchemaKind.functional: "functional", SchemaKind.out: "out", SchemaKind.inplace: "inplace"}[kind]
+        lines.append(f"  {ident}_op op(Form::{form}{''.join(', ' + g for g in given)});")
+        call = ", ".join(self.meta_arguments(group))
+        lines.append(f"  op.meta({call});")
+        lines.append(f"  {ident}_launch(op{''.join(', ' + n for n in names)});")
+        if kind is SchemaKind.functional:
+            taken = [f"op.take({i})" for i in range(len(outs))]
+            lines.append(f"  return {taken[0]};" if len(outs) == 1 else f"  return std::make_tuple({', '.join(taken)});")
+        else:
+            lines.append("  op.finish();")
+            if len(given) == 1:
+                lines.append(f"  return {given[0]};")
+            else:
+                lines.append(f"  return std::forward_as_tuple({', '.join(given)});")
+        return "\n".join(lines) + "\n"
+
+    @staticmethod
+    def meta_arguments(group: NativeFunctionsGroup) -> list[str]:
+        """Meta functions take optional tensors and scalars by reference types; everything else converts by itself."""
+        out = []
+        for a in group.functional.func.arguments.flat_all:
+            if str(a.type) == "Tensor?":
+                out.append(f"({a.name}.has_value() && {a.name}->defined() ? at::OptionalTensorRef(*{a.name}) : at::OptionalTensorRef())")
+            elif str(a.type) == "Scalar?":
+                out.append(f"({a.name}.has_value() ? at::OptionalScalarRef(&*{a.name}) : at::OptionalScalarRef())")
+            else:
+                out.append(a.name)
+        return out
+
+    def fast_path(self, entry, kind, binary, names, arguments) -> list[str]:
+        fast = entry.get("fast")
+        if not fast or kind is SchemaKind.out:
+            return []
+        scalars = [a for a in ("alpha", "value") if a in names]
+        real = f" && all_real({', '.join(scalars)})" if scalars else ""
+        test = f"fast_unary({binary[0]})" if fast == "unary" else f"fast_same({binary[0]}, {binary[1]})"
+        dtype = "at::kBool" if fast == "bool" else f"{binary[0]}.scalar_type()"
+        lines = []
+
+        def add(condition: str, acl: str, acl_args: list[str]) -> None:
+            if kind is SchemaKind.inplace:
+                if fast == "bool":
+                    return
+                target = [a if a != "out" else "self" for a in acl_args]
+                lines.append(f"  if ({condition}{real}) {{ {self.call(acl, target)} return self; }}")
+            else:
+                make = f"Tensor out = empty_same({binary[0]}, {dtype});"
+                lines.append(f"  if ({condition}{real}) {{ {make} {self.call(acl, acl_args)} return out; }}")
+
+        if kind is SchemaKind.inplace and entry.get("inplace"):
+            add(test, entry["inplace"], entry.get("inplace_args") or [a for a in arguments if a != "out"])
+        else:
+            add(test, entry["acl"], arguments)
+        if entry.get("scalar"):
+            second = binary[1]
+            scalar = entry.get("scalar_args") or [f"read_cpu_scalar({second})" if n == second else n for n in names] + ["out"]
+            add(f"fast_scalar({binary[0]}, {second})", entry["scalar"], scalar)
+        return lines
+
+    # ---- functions ----
+
+    def function(self, entry: dict) -> list[Wrapper]:
+        f = self.functions.get(entry["op"])
+        if f is None:
+            raise SystemExit(f"{entry['op']} is not in native_functions.yaml")
+        if entry["op"] in self.groups:
+            raise SystemExit(f"{entry['op']} is structured; put it under structured:")
+        if f.has_composite_implicit_autograd_kernel:
+            raise SystemExit(f"{entry['op']} is CompositeImplicitAutograd: registering it would lose its autograd formula")
+        variants = self.variants(f) if f.func.kind() is SchemaKind.functional else []
+        return [self.function_wrapper(entry, f), *(self.variant(entry, f, v) for v in variants)]
+
+    def variants(self, f: NativeFunction) -> list[NativeFunction]:
+        """Hand-registered out= and in-place forms of `f` that upstream does not compose."""
+        want = f.func.signature()
+        found = []
+        for g in self.functions.values():
+            if g is f or g.func.kind() not in (SchemaKind.out, SchemaKind.inplace) or g.func.name.name.base != f.func.name.name.base:
+                continue
+            if g.func.signature() == want and not g.has_composite_kernel:
+                found.append(g)
+        return found
+
+    def output_names(self, f: NativeFunction) -> list[str]:
+        n = len(f.func.returns)
+        return ["out"] if n == 1 else [f"out{i}" for i in range(n)]
+
+    def guard(self, entry: dict, f: NativeFunction) -> list[str]:
+        tensors = [a for a in f.func.arguments.flat_all if a.type.is_tensor_like()]
+        plain = [a.name for a in tensors if not a.type.is_list_like() and not a.type.is_nullable()]
+        lists = [a.name for a in tensors if a.type.is_list_like() and not a.type.is_nullable()]
+        lines = [f"  CardGuard guard({(plain or lists)[0]});"] if plain or lists else []
+        if entry.get("cpu_scalars"):
+            lines = [f"  CardGuard guard(first_npu({{{', '.join('&' + p for p in plain)}}}));"]
+        elif len(plain) > 1:
+            lines.append(f"  check_same_device(\"{f.func.name.name}\", {{{', '.join('&' + p for p in plain)}}});")
+        if entry.get("before"):
+            lines.append(f"  {entry['before']};")
+        return lines
+
+    def rules(self, entry: dict, outs: list[str]) -> list[str]:
+        rules = entry["out"] if isinstance(entry.get("out"), list) else [entry.get("out")]
+        if None in rules or len(rules) != len(outs):
+            raise SystemExit(f"{entry['op']} has {len(outs)} outputs, rules given: {entry.get('out')}")
+        return rules
+
+    def into(self, entry: dict, f: NativeFunction, given: list[str], outs: list[str]) -> list[str]:
+        """Launch into out= tensors: directly when they fit, else through a stand-in that is copied back."""
+        names = [a.name for a in f.func.arguments.flat_non_out]
+        lines = [f"  Target target{i}({g}, {rule});" for i, (g, rule) in enumerate(zip(given, self.rules(entry, outs)))]
+        bind = " ".join(f"const Tensor& {o} = target{i}.tensor();" for i, o in enumerate(outs))
+        lines.append(f"  {{ {bind} {self.call(entry['acl'], entry.get('args') or names + outs)} }}")
+        lines += [f"  target{i}.finish();" for i in range(len(given))]
+        lines.append(f"  return {given[0]};" if len(given) == 1 else f"  return std::forward_as_tuple({', '.join(given)});")
+        return lines
+
+    def wrapper(self, entry: dict, f: NativeFunction, lines: list[str]) -> Wrapper:
+        name, kind = f.func.name, f.func.kind()
+        symbol = f"{name.name.base}_{name.overload_name}".strip("_") + f"_{kind.name}"
+        body = "\n".join(self.guard(entry, f) + lines)
+        acl = " ".join(entry[k] for k in ("acl", "inplace") if k in entry)
+        return Wrapper(f"aten::{name.name}", name.overload_name, symbol, f"static {declaration(f, symbol)} {{\n{body}\n}}\n", acl)
+
+    def function_wrapper(self, entry: dict, f: NativeFunction) -> Wrapper:
+        names = [a.name for a in f.func.arguments.flat_all]
+        kind = f.func.kind()
+        if kind is SchemaKind.functional:
+            outs = self.output_names(f)
+            lines = [f"  Tensor {o} = make({rule});" for o, rule in zip(outs, self.rules(entry, outs))]
+            lines.append("  " + self.call(entry["acl"], entry.get("args") or names + outs))
+            lines.append(f"  return {outs[0]};" if len(outs) == 1 else f"  return std::make_tuple({', '.join(outs)});")
+        elif kind is SchemaKind.inplace:
+            lines = ["  " + self.call(entry["acl"], entry.get("args") or names)]
+            lines += ["  return self;"] if f.func.returns else []
+        elif kind is SchemaKind.out:
+            given = [a.name for a in f.func.arguments.out]
+            lines = self.into(entry, f, given, given if len(given) > 1 else ["out"])
+        else:
+            lines = ["  " + self.call(entry["acl"], entry.get("args") or names)]
+        return self.wrapper(entry, f, lines)
+
+    def variant(self, entry: dict, f: NativeFunction, v: NativeFunction) -> Wrapper:
+        """The out= or in-place form of a functional entry."""
+        names = [a.name for a in f.func.arguments.flat_all]
+        outs = self.output_names(f)
+        if v.func.kind() is SchemaKind.out:
+            return self.wrapper(entry, v, self.into(entry, v, [a.name for a in v.func.arguments.out], outs))
+        if entry.get("inplace"):
+            arguments = entry.get("inplace_args") or [a for a in (entry.get("args") or names + outs) if a not in outs]
+            return self.wrapper(entry, v, [f"  {self.call(entry['inplace'], arguments)}", "  return self;"])
+        base = f"{f.func.name.name.base}_{f.func.name.overload_name}".strip("_") + "_functional"
+        return self.wrapper(entry, v, [f"  self.copy_({base}({', '.join(names)}));", "  return self;"])
+
+
+HEADER = """// Generated by tools/codegen/ops.py from csrc/ops/*.yaml. Do not edit.
+#include "ops/registry.h"
+#include "ops/rules.h"
+#include "ops/structured.h"
+{includes}
+
+namespace npu::ops {{
+namespace {{
+
+"""
+
+
+def emit(shard: int, units: list[list[Wrapper]]) -> str:
+    wrappers = [w for unit in units for w in unit]
+    includes = sorted({h for w in wrappers for h in w.headers})
+    text = HEADER.format(includes="\n".join(f"#include <{h}>" for h in includes))
+    text += "\n".join(w.code for w in wrappers)
+    text += f"\n}}  // namespace\n\nNPU_REGISTER(generated_{shard}) {{\n"
+    text += "".join(f'  reg("{w.name}", "{w.overload}", &{w.symbol}, "{w.acl}");\n' for w in wrappers)
+    return text + "}\n\n}  // namespace npu::ops\n"
+
+
+def emit_types(signatures: dict[str, aclnn.Signature]) -> str:
+    text = "// Generated by tools/codegen/ops.py from abi/aclnn.yaml: the C argument types of every operator. Do not edit.\n"
+    text += "#pragma once\n\n#include \"aclnn.h\"\n\nnamespace npu::ops::abi {\n\ntemplate <class... C>\nstruct Abi {};\n\n"
+    text += "".join(f"using {name} = Abi<{', '.join(s.c_types)}>;\n" for name, s in signatures.items())
+    return text + "\n}  // namespace npu::ops::abi\n"
+
+
+def load_tables(folder: Path) -> list[tuple[str, dict]]:
+    entries = []
+    for file in sorted(folder.glob("*.yaml")):
+        table = yaml.load(file.read_text(), yaml.CSafeLoader) or {}
+        for section in table:
+            if section not in ("structured", "functions"):
+                raise SystemExit(f"{file.name}: unknown section {section}")
+            for entry in table[section] or []:
+                if unknown := set(entry) - KEYS:
+                    raise SystemExit(f"{file.name}: {entry.get('op')}: unknown keys {sorted(unknown)}")
+                entries.append((section, entry))
+    return entries
+
+
+def load_upstream() -> tuple[dict[str, NativeFunction], dict[str, NativeFunctionsGroup]]:
+    from torchgen.gen import get_grouped_native_functions
+
+    native = Path(torchgen.__file__).parent / "packaged/ATen/native"
+    parsed = parse_native_yaml(str(native / "native_functions.yaml"), str(native / "tags.yaml"))
+    functions = {str(f.func.name): f for f in parsed.native_functions}
+    groups = {str(g.functional.func.name): g for g in get_grouped_native_functions(parsed.native_functions)
+              if isinstance(g, NativeFunctionsGroup) and g.structured}
+    return functions, groups
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--abi", type=Path, required=True)
+    parser.add_argument("--tables", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--shards", type=int, required=True)
+    options = parser.parse_args()
+
+    generator = Generator(aclnn.load(options.abi), *load_upstream())
+    units, seen = [], {}
+    for section, entry in load_tables(options.tables):
+        unit = generator.structured(entry) if section == "structured" else generator.function(entry)
+        for w in unit:
+            key = f"{w.name}.{w.overload}"
+            if key in seen:
+                raise SystemExit(f"{key} is registered by {seen[key]} and by {entry['op']}")
+            seen[key] = entry["op"]
+        units.append(unit)
+    aclnn.write_if_changed(options.out / "aclnn_types.h", emit_types(generator.signatures))
+    for shard in range(options.shards):
+        chosen = units[shard::options.shards]
+        aclnn.write_if_changed(options.out / f"ops_{shard + 1}.cpp", emit(shard + 1, chosen))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""The npu device for PyTorch: `torch.npu`, `device="npu"`, on CANN or on the embedded software NPU.
+
+`import torch` loads this package by itself (entry point `torch.backends`); `import torch_npu` does the same.
+"""
+
+import sys as _sys
+
+__version__ = "2.13.0"
+
+
+def _autoload() -> None:
+    """Called by `import torch` once it has imported this package, which has done all the work.
+
+    Defined before anything else: when the user imports torch_npu first, torch asks for it halfway through this file.
+    """
+
+
+def _torch_is_importing_us() -> bool:
+    torch = _sys.modules.get("torch")
+    return torch is not None and getattr(torch.__spec__, "_initializing", False)
+
+
+_autoloading = _torch_is_importing_us()
+
+import torch as _torch  # noqa: E402
+
+from torch_npu import _startup  # noqa: E402
+
+_startup.start(__path__, __version__, autoloading=_autoloading)
+
+
+def is_softnpu() -> bool:
+    """Whether the npu is the embedded software NPU (as opposed to CANN). Loads the runtime, touches no card."""
+    from torch_npu import _C
+
+    return _C.is_softnpu()
+
+
+def __getattr__(name: str):
+    """Subpackages that cost import time are loaded when they are first used."""
+    if name in ("testing", "utils"):
+        from importlib import import_module
+
+        return import_module(f"torch_npu.{name}")
+    raise AttributeError(f"module 'torch_npu' has no attribute '{name}'")

@@ -1,0 +1,58 @@
+"""Tells torch about the npu device through its registration calls, and fills the few places where it has no hook."""
+
+import atexit
+import sys
+from multiprocessing.reduction import ForkingPickler
+
+import torch
+from torch.multiprocessing.reductions import reduce_tensor
+
+from torch_npu import _C
+
+
+def register() -> None:
+    torch.utils.rename_privateuse1_backend("npu")
+    from torch_npu import npu
+
+    torch._register_device_module("npu", npu)
+    # `import torch.npu.amp` must find the modules that exist, not load them a second time under another name.
+    for name in [name for name in sys.modules if name.startswith("torch_npu.npu.")]:
+        sys.modules["torch." + name.removeprefix("torch_npu.")] = sys.modules[name]
+    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+
+    torch.version.__getattr__ = _version_attribute
+    torch.Tensor.__dlpack_device__ = _dlpack_device
+    for cls in (torch.Tensor, torch.nn.Parameter):
+        ForkingPickler.register(cls, _reduce_tensor)
+    atexit.register(_C.finalize)
+
+
+def _version_attribute(name: str):
+    """torch.version.cann, read when asked for: `import torch` does not load the runtime library."""
+    if name == "cann":
+        return _C.cann_version() if _C.is_available() else None
+    raise AttributeError(f"module 'torch.version' has no attribute '{name}'")
+
+
+_upstream_dlpack_device = torch.Tensor.__dlpack_device__
+
+
+def _dlpack_device(self: torch.Tensor):
+    """Upstream's knows a PrivateUse1 device only under its name before the renaming."""
+    if self.device.type == "npu" and not torch.overrides.has_torch_function_unary(self):
+        from torch.utils.dlpack import DLDeviceType
+
+        return DLDeviceType.kDLExtDev, self.device.index
+    return _upstream_dlpack_device(self)
+
+
+_dlpack_device.__name__ = "__dlpack_device__"
+
+
+def _reduce_tensor(tensor: torch.Tensor):
+    """Pickling for torch.multiprocessing, which shares memory instead of copying it."""
+    if tensor.device.type == "npu":
+        raise RuntimeError(
+            "npu tensors cannot be sent to another process: send tensor.cpu() and call .npu() on the other side"
+        )
+    return reduce_tensor(tensor)

@@ -1,0 +1,80 @@
+"""What `import torch_npu` does: load the extension module, then tell torch about the device.
+
+Runs inside `import torch` as well. There it must never fail: what goes wrong becomes a warning, torch stays usable,
+and torch.npu says why on first use.
+"""
+
+import os
+import sys
+
+import torch
+
+
+def start(package_path: list, version: str, autoloading: bool) -> None:
+    try:
+        _check_torch(version)
+        _check_alone()
+        _load_extension(package_path, version)
+        from torch_npu import _register
+
+        _register.register()
+    except Exception as error:
+        if not autoloading:
+            raise
+        from torch_npu import _unavailable
+
+        _unavailable.register(str(error))
+
+
+def _check_torch(version: str) -> None:
+    series = version.rpartition(".")[0]
+    if not torch.__version__.startswith(series + "."):
+        raise ImportError(
+            f"torch_npu {version} needs torch {series} but found torch {torch.__version__}; "
+            f"cure: pip install torch=={version}"
+        )
+
+
+def _check_alone() -> None:
+    name = torch._C._get_privateuse1_backend_name()
+    if name != "privateuseone":
+        raise ImportError(
+            f"another torch backend has already registered the device '{name}', and torch has room for one; "
+            "cure: uninstall it, or set TORCH_DEVICE_BACKEND_AUTOLOAD=0 and import only the one you want"
+        )
+
+
+def _load_extension(package_path: list, version: str) -> None:
+    folder = package_path[0]
+    if not _is_built(folder):
+        folder = _built_elsewhere(folder)
+        package_path[:] = [folder]
+    try:
+        from torch_npu import _C
+    except ImportError as error:
+        raise ImportError(f"{error}\n{_reinstall(folder)}") from error
+    if getattr(_C, "version", None) != version:
+        raise ImportError(_reinstall(folder))
+
+
+def _reinstall(folder: str) -> str:
+    return (
+        f"The files in {folder} do not belong together: another release, or another package named torch_npu, is mixed "
+        "into them; cure: pip uninstall torch_npu (repeat until nothing is left), then install torch_npu again"
+    )
+
+
+def _is_built(folder: str) -> bool:
+    return any(name.startswith("_C.") and name.endswith(".so") for name in os.listdir(folder))
+
+
+def _built_elsewhere(source: str) -> str:
+    """The installed package, when Python found the source folder first because the user stands in it."""
+    for entry in sys.path:
+        folder = os.path.join(entry or os.curdir, "torch_npu")
+        if os.path.isdir(folder) and _is_built(folder):
+            return os.path.abspath(folder)
+    raise ImportError(
+        f"{source} is the source folder of torch_npu and no built package was found; "
+        "cure: bash ci/build.sh && pip install dist/torch_npu-*.whl"
+    )

@@ -1,0 +1,31 @@
+"""torch.npu: the device, stream, event, memory and random functions of torch.cuda, for the npu device.
+
+Nothing here touches a card before it is used; questions (count, name, memory) never do.
+"""
+
+from torch._C import AcceleratorError as AcceleratorError, OutOfMemoryError as OutOfMemoryError
+
+from torch_npu.npu import amp as amp, memory as memory, random as random, streams as streams, utils as utils
+from torch_npu.npu.autocast_utils import *  # noqa: F403
+from torch_npu.npu.devices import *  # noqa: F403
+from torch_npu.npu.devices import (
+    _get_device_index as _get_device_index,
+    _is_in_bad_fork as _is_in_bad_fork,
+    _lazy_call as _lazy_call,
+    _lazy_init as _lazy_init,
+)
+from torch_npu.npu.memory import *  # noqa: F403
+from torch_npu.npu.random import *  # noqa: F403
+from torch_npu.npu.random import (
+    _get_generator as _get_generator,
+    _get_rng_state_offset as _get_rng_state_offset,
+    _set_rng_state_offset as _set_rng_state_offset,
+)
+from torch_npu.npu.streams import *  # noqa: F403
+from torch_npu.npu.tensor_types import *  # noqa: F403
+
+
+def __getattr__(name: str):
+    if name == "default_generators":
+        return random.default_generators()
+    raise AttributeError(f"module 'torch.npu' has no attribute '{name}'")

@@ -1,0 +1,123 @@
+"""Streams and events. torch.npu re-exports all of it; Event and the two lookups are native (csrc/python)."""
+
+import ctypes
+
+import torch
+
+from torch_npu import _C
+from torch_npu._C import Event, current_stream, default_stream
+from torch_npu.npu.devices import current_device, set_device
+
+__all__ = [
+    "Event",
+    "ExternalStream",
+    "Stream",
+    "StreamContext",
+    "current_stream",
+    "default_stream",
+    "is_current_stream_capturing",
+    "set_stream",
+    "stream",
+]
+
+
+class Stream(torch.Stream):
+    """A queue of work of one card. Work of one stream runs in order; streams run independently.
+
+    `priority`: lower numbers run first. The streams of a card come from a pool, as those of torch.cuda do.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, device=None, priority=0, **kwargs):
+        if "stream_id" in kwargs:
+            return _C.wrap_stream_id(cls, kwargs["stream_id"], kwargs["device_index"])
+        return _C.new_stream(cls, device, priority)
+
+    @property
+    def npu_stream(self) -> int:
+        """The aclrtStream as an int."""
+        return _C.stream_handle(self)
+
+    @property
+    def priority(self) -> int:
+        return _C.stream_priority(self)
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.npu_stream)
+
+    def wait_event(self, event: torch.Event) -> None:
+        """Makes later work of this stream wait for the last record of an event."""
+        event.wait(self)
+
+    def wait_stream(self, stream: torch.Stream) -> None:
+        """Makes later work of this stream wait for what another stream has been given so far."""
+        self.wait_event(stream.record_event())
+
+    def record_event(self, event: torch.Event | None = None) -> torch.Event:
+        """Records an event (default: a new one) in this stream and returns it."""
+        if event is None:
+            event = Event()
+        event.record(self)
+        return event
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, torch.Stream) and super().__eq__(other)
+
+    def __ne__(self, other) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return super().__hash__()
+
+    def __repr__(self) -> str:
+        return f"<torch.npu.Stream device={self.device} npu_stream={self.npu_stream:#x}>"
+
+
+class ExternalStream(Stream):
+    """A stream that another library has made and keeps alive: `stream_ptr` is its aclrtStream as an int."""
+
+    __slots__ = ()
+
+    def __new__(cls, stream_ptr, device=None, **kwargs):
+        return _C.new_external_stream(cls, stream_ptr, device)
+
+
+_C.set_stream_class(Stream)
+
+
+def set_stream(stream: Stream | None) -> None:
+    """Makes a stream, and its card, current for this thread. None changes nothing."""
+    if stream is not None:
+        _C.set_stream(stream)
+
+
+class StreamContext:
+    """Context manager that makes a stream current. None changes nothing."""
+
+    def __init__(self, stream_ctx: Stream | None) -> None:
+        self.stream = stream_ctx
+
+    def __enter__(self) -> None:
+        if self.stream is None:
+            return
+        self._device_before = current_device()
+        self._stream_before = current_stream(self.stream.device)
+        set_stream(self.stream)
+
+    def __exit__(self, *exception) -> None:
+        if self.stream is None:
+            return
+        set_stream(self._stream_before)
+        set_device(self._device_before)
+
+
+def stream(stream: Stream | None) -> StreamContext:
+    """`with torch.npu.stream(s):` gives the work of the block to s."""
+    return StreamContext(stream)
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether the current stream records a graph instead of running its work: never, as there are no graphs yet."""
+    return False

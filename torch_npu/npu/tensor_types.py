@@ -1,0 +1,57 @@
+"""The legacy types torch.npu.FloatTensor and torch.npu.FloatStorage, one for each of torch.cuda's."""
+
+import torch
+from torch._utils import classproperty
+from torch.storage import _LegacyStorage, _warn_typed_storage_removal
+
+_DTYPES = {
+    "BFloat16": torch.bfloat16,
+    "Bool": torch.bool,
+    "Byte": torch.uint8,
+    "Char": torch.int8,
+    "Double": torch.float64,
+    "Float": torch.float32,
+    "Half": torch.float16,
+    "Int": torch.int32,
+    "Long": torch.int64,
+    "Short": torch.int16,
+}
+
+
+class _TensorType(type):
+    dtype: torch.dtype
+    is_npu = True
+    is_sparse = False
+
+    def __instancecheck__(cls, instance) -> bool:
+        return isinstance(instance, torch.Tensor) and instance.is_npu and instance.dtype == cls.dtype
+
+    def __call__(cls, *args):
+        """Takes sizes (uninitialised), a sequence or a tensor, like torch.FloatTensor."""
+        return getattr(torch, cls.__name__)(*args).npu()
+
+
+class _StorageType(_LegacyStorage):
+    _dtype: torch.dtype
+
+    @classproperty
+    def dtype(cls) -> torch.dtype:
+        _warn_typed_storage_removal()
+        return cls._dtype
+
+    @classmethod
+    def from_buffer(cls, *args, **kwargs):
+        raise RuntimeError("from_buffer: Not available for NPU storage")
+
+    @classmethod
+    def _new_shared_filename(cls, manager, obj, size, *, device=None, dtype=None):
+        raise RuntimeError("_new_shared_filename: Not available for NPU storage")
+
+
+__all__ = []
+for _name, _dtype in _DTYPES.items():
+    # torch finds the device of a legacy storage type in the last part of its module's name.
+    _body = {"__module__": "torch.npu", "__doc__": f"Legacy type: {_dtype} on the npu."}
+    globals()[f"{_name}Tensor"] = _TensorType(f"{_name}Tensor", (), {**_body, "dtype": _dtype})
+    globals()[f"{_name}Storage"] = type(_StorageType)(f"{_name}Storage", (_StorageType,), {**_body, "_dtype": _dtype})
+    __all__ += [f"{_name}Tensor", f"{_name}Storage"]

@@ -1,0 +1,38 @@
+"""The names that code written for Ascend imports from torch_npu.npu.utils."""
+
+from torch_npu import _C
+from torch_npu.npu.devices import (
+    current_device,
+    device,
+    device_of,
+    get_soc_version,
+    get_task_queue_enable,
+    is_bf16_supported,
+    set_device,
+    set_task_queue_enable,
+    synchronize,
+)
+from torch_npu.npu.streams import StreamContext, current_stream, default_stream, set_stream, stream
+
+__all__ = [
+    "StreamContext",
+    "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
+    "device_of",
+    "get_cann_version",
+    "get_soc_version",
+    "get_task_queue_enable",
+    "is_bf16_supported",
+    "set_device",
+    "set_stream",
+    "set_task_queue_enable",
+    "stream",
+    "synchronize",
+]
+
+
+def get_cann_version(module: str = "CANN") -> str:
+    """The version of the runtime behind the npu. CANN and softnpu have one version for all their modules."""
+    return _C.cann_version()
