@@ -36,9 +36,12 @@ const std::optional<std::string>& visible_devices() {
 
 State state() noexcept { return g_state.load(std::memory_order_acquire); }
 
+// Runs in the child, on its only thread, which must not go on with the parent's context.
 void mark_forked() {
   auto ready = State::ready;
-  g_state.compare_exchange_strong(ready, State::forked);
+  if (!g_state.compare_exchange_strong(ready, State::forked)) return;
+  t_current.bound = -1;
+  t_current.handle = nullptr;
 }
 
 void check_not_forked() {
@@ -53,15 +56,14 @@ std::string visible_devices_text(const std::optional<std::string>& value) {
 void init_runtime() {
   const auto& api = acl::api();
   const auto& visible = visible_devices();
-  TORCH_CHECK(count_devices() > 0, "No NPU is visible to this process. ", visible_devices_text(visible),
-              visible ? "; it must list existing cards, such as 0,1." : "; check the driver with `npu-smi info`.");
   const auto config_file = config::acl_init_config();
   const int code = api.aclInit(config_file.empty() ? nullptr : config_file.c_str());
   const bool repeated = code == ACL_ERROR_REPEAT_INITIALIZE || code == ACL_ERROR_RT_REPEATED_INIT;
   if (code != 0 && !repeated) acl::throw_acl_error(code, "aclInit", __FILE__, __LINE__);
   uint32_t count = 0;
   NPU_CHECK(api.aclrtGetDeviceCount(&count));
-  TORCH_CHECK(count > 0, "The NPU runtime found no card. ", visible_devices_text(visible), ".");
+  TORCH_CHECK(count > 0, "No NPU is visible to this process. ", visible_devices_text(visible),
+              visible ? "; it must list existing cards, such as 0,1." : "; check the driver with `npu-smi info`.");
   g_count = static_cast<c10::DeviceIndex>(std::min<uint32_t>(count, kMaxDevices));
 }
 

@@ -22,7 +22,8 @@ Ticket push(Run run, const void* payload, size_t bytes);
 // The same, but leaves an earlier error for the next caller: for what destructors do.
 Ticket push_keeping_errors(Run run, const void* payload, size_t bytes);
 
-// Waits until everything pushed so far has been handed to the provider; throws the first error left behind.
+// Waits until everything pushed so far has been handed to the provider; throws the first error left behind. Never call it
+// with a lock held that a task may take.
 void drain();
 bool is_done(Ticket ticket) noexcept;      // whether that push has been handed to the provider; never waits
 void wait(Ticket ticket);                  // like drain(), up to that push

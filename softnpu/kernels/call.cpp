@@ -1,6 +1,7 @@
 #include "call.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ScalarOps.h>
 #include <ATen/core/Formatting.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
@@ -25,6 +26,7 @@ class CleanState {
       : dispatch_(c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
                   c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::default_excluded_set),
         mxcsr_(_mm_getcsr()), threads_(at::get_num_threads()) {
+    if (at::hasCallbacks()) no_profiler_.emplace(false);  // costly to switch: only when somebody listens
     if (mxcsr != mxcsr_) _mm_setcsr(mxcsr);
     if (threads != threads_) at::set_num_threads(threads), restore_threads_ = true;
   }
@@ -35,7 +37,7 @@ class CleanState {
 
  private:
   c10::impl::ForceDispatchKeyGuard dispatch_;
-  at::RecordFunctionGuard no_profiler_{false};
+  std::optional<at::RecordFunctionGuard> no_profiler_;
   c10::AutoGradMode no_grad_{false};
   unsigned int mxcsr_;
   int threads_;
@@ -88,6 +90,30 @@ void Call::run() {
 void Call::check_workspace() const {
   check_allocated(workspace, workspace_bytes, -1, "workspace");
   memset(kernel_address(workspace), 0xa5, workspace_bytes);
+}
+
+Call::Operand Call::operand(const Scalar& s) {
+  auto t = c10::scalar_to_tensor(s);
+  t.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return {t, true};
+}
+
+void Call::prepare(const Tensor& out, std::initializer_list<Operand> in) {
+  const auto type = in.begin()->tensor.scalar_type();
+  if (!c10::isFloatingType(type) || (out.scalar_type() != type && out.scalar_type() != at::kBool)) return;
+  at::TensorIteratorConfig config;
+  config.set_check_mem_overlap(false).allow_cpu_scalars(true).promote_inputs_to_common_dtype(true).resize_outputs(false);
+  config.cast_common_dtype_to_outputs(out.scalar_type() == type).add_owned_output(out);
+  for (const auto& o : in) {
+    if (o.number ? o.tensor.is_complex() : o.tensor.scalar_type() != type) return;
+    config.add_owned_const_input(o.tensor);
+  }
+  auto iterator = std::make_unique<at::TensorIterator>(config.build());
+  if (iterator->common_dtype() != type || iterator->data_ptr(0) != out.data_ptr()) return;
+  int64_t i = 1;
+  for (const auto& o : in)
+    if (const auto at = i++; !o.number && iterator->data_ptr(at) != o.tensor.const_data_ptr()) return;
+  iterator_ = std::move(iterator);
 }
 
 std::string Call::describe() const {

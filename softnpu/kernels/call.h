@@ -2,11 +2,13 @@
 // Created by phase one (see plan.h), consumed by phase two. The generated entry points are the only users.
 #pragma once
 
+#include <ATen/TensorIterator.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
 #include <c10/util/SmallVector.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -73,6 +75,22 @@ class Call final : public aclOpExecutor {
   ScalarType dtype(size_t i) { return std::get<ScalarType>(values[i]); }
   const std::string& text(size_t i) { return std::get<std::string>(values[i]); }
 
+  // Note [Prepared iterators]: a cached call keeps the TensorIterator of an elementwise operator and only exchanges data
+  // pointers, which saves most of what a small kernel costs. Returns nullptr where that is not possible (types differ, an
+  // operand needs a temporary): the general kernel runs then. Operands: the output, then tensors or numbers.
+  template <class... In>
+  at::TensorIterator* iterator(Tensor& out, const In&... in) {
+    if (!prepared_) {
+      prepared_ = true;
+      prepare(out, {operand(in)...});
+    }
+    if (!iterator_) return nullptr;
+    int64_t i = 0;
+    iterator_->unsafe_replace_operand(i++, out.mutable_data_ptr());
+    (replace(i++, in), ...);
+    return iterator_.get();
+  }
+
   // Operators whose output size depends on data: argument i's view gets the shape of `result`, and its values.
   void set_output(size_t i, const Tensor& result);
 
@@ -96,6 +114,18 @@ class Call final : public aclOpExecutor {
 
  private:
   void check_workspace() const;
+
+  struct Operand {
+    Tensor tensor;
+    bool number;
+  };
+  static Operand operand(const Tensor& t) { return {t, false}; }
+  static Operand operand(const Scalar& s);
+  void replace(int64_t i, const Tensor& t) { iterator_->unsafe_replace_operand(i, const_cast<void*>(t.const_data_ptr())); }
+  void replace(int64_t, const Scalar&) {}
+  void prepare(const Tensor& out, std::initializer_list<Operand> in);
+  std::unique_ptr<at::TensorIterator> iterator_;
+  bool prepared_ = false;
   unsigned int mxcsr_ = 0;
   int threads_ = 0;
 };

@@ -51,12 +51,14 @@ Deadline Deadline::after_milliseconds(int64_t milliseconds) {
   return {true, std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds)};
 }
 
-bool Stream::take_token() noexcept {
-  return !token_.load(std::memory_order_relaxed) && !token_.exchange(true, std::memory_order_acquire);
+bool Stream::take_token(Token token) noexcept {
+  uint8_t expected = free;
+  return token_.load(std::memory_order_relaxed) == free &&
+         token_.compare_exchange_strong(expected, token, std::memory_order_acquire, std::memory_order_relaxed);
 }
 
 void Stream::release_token() noexcept {
-  token_.store(false, std::memory_order_seq_cst);
+  token_.store(free, std::memory_order_seq_cst);
   if (state_.load(std::memory_order_seq_cst) != 0) kick();
 }
 
@@ -66,7 +68,7 @@ bool Stream::inline_allowed() const noexcept {
 }
 
 void Stream::submit(Task* task) {
-  if (inline_allowed() && !task->may_block() && take_token()) {
+  if (inline_allowed() && !task->may_block() && take_token(running)) {
     if (static_cast<uint32_t>(state_.load(std::memory_order_acquire)) == 0) {
       run(task);
       release_token();
@@ -78,7 +80,7 @@ void Stream::submit(Task* task) {
 }
 
 void Stream::record(CompletionPtr completion) {
-  if (inline_allowed() && take_token()) {
+  if (inline_allowed() && take_token(held)) {
     if (static_cast<uint32_t>(state_.load(std::memory_order_acquire)) == 0) {
       completion->complete();
       release_token();
@@ -97,7 +99,8 @@ void Stream::wait_for(const CompletionPtr& completion) {
 
 bool Stream::idle() const noexcept {
   // In this order: a running entry has left the queue while its thread already held the token.
-  return static_cast<uint32_t>(state_.load(std::memory_order_acquire)) == 0 && !token_.load(std::memory_order_acquire);
+  return static_cast<uint32_t>(state_.load(std::memory_order_acquire)) == 0 &&
+         token_.load(std::memory_order_acquire) != running;
 }
 
 void Stream::enqueue(Entry entry) {
@@ -177,14 +180,16 @@ void Stream::run_queue(Role role, const Completion* until) {
     {
       std::lock_guard<std::mutex> lock(mutex_);
       if (!runnable(role) || (until && until->done())) {
-        token_.store(false, std::memory_order_seq_cst);
+        token_.store(free, std::memory_order_seq_cst);
         break;
       }
+      if (queue_.front().task) token_.store(running, std::memory_order_relaxed);
       entry = std::move(queue_.front());
       queue_.pop_front();
       state_.fetch_sub(1, std::memory_order_seq_cst);
     }
     execute(entry);
+    token_.store(held, std::memory_order_release);
     if (state_.load(std::memory_order_seq_cst) >= kWaiter) {
       std::lock_guard<std::mutex> lock(mutex_);
       progress_.notify_all();
@@ -212,7 +217,7 @@ bool Stream::await(const CompletionPtr& completion, const Deadline& deadline) {
     fail(ACL_ERROR_RT_STREAM_NOT_COMPLETE, "a task or callback of stream %d waits for its own stream", id_);
   const bool helps = !deadline.finite && !t_thread.running && t_thread.helping < kHelpDepth && !asynchronous();
   for (;;) {
-    if (helps && take_token()) run_queue(Role::helper, completion.get());
+    if (helps && take_token(held)) run_queue(Role::helper, completion.get());
     if (completion->done()) return true;
     if (const CompletionPtr other = helps ? awaited_by_head() : nullptr) {
       ++t_thread.helping;
@@ -252,11 +257,11 @@ bool Stream::abandon(int code, const char* why, const Deadline& deadline) {
     dropped.swap(queue_);
     state_.fetch_sub(dropped.size(), std::memory_order_seq_cst);
   }
-  const bool busy = !dropped.empty() || token_.load(std::memory_order_acquire);
+  const bool busy = !dropped.empty() || token_.load(std::memory_order_acquire) == running;
   for (Entry& entry : dropped) drop(entry);
   if (busy && code != 0) remember_failure(code, why);
   kick();
-  while (token_.load(std::memory_order_acquire)) {
+  while (!token_free()) {
     if (t_thread.running == this) break;  // called by a task or callback of this very stream
     if (deadline.finite && std::chrono::steady_clock::now() >= deadline.at) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -295,7 +300,7 @@ void Stream::work() {
         return;
       }
     }
-    if (take_token()) run_queue(Role::worker, nullptr);
+    if (take_token(held)) run_queue(Role::worker, nullptr);
     if (!asynchronous()) continue;
     const auto end = std::chrono::steady_clock::now() + kSpin;
     while (static_cast<uint32_t>(state_.load(std::memory_order_acquire)) == 0 && std::chrono::steady_clock::now() < end)

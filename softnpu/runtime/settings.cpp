@@ -15,7 +15,8 @@ namespace softnpu {
 namespace {
 
 constexpr int kParameters = 3;
-std::atomic<int64_t> g_parameters[kParameters] = {kUnset, kUnset, kUnset};
+// ACL_OPT_DETERMINISTIC has a value from the start: the official client reads it before anybody has set it.
+std::atomic<int64_t> g_parameters[kParameters] = {0, kUnset, kUnset};
 
 int checked_option(aclSysParamOpt option) {
   if (option < 0 || option >= kParameters) fail(ACL_ERROR_RT_PARAM_INVALID, "opt %d is unknown", static_cast<int>(option));

@@ -71,15 +71,17 @@ class alignas(64) Stream {
     bool wait = false;
   };
   enum class Role { worker, helper };
+  // `running` is the only one that makes the stream busy: after the last entry its owner still looks for another one.
+  enum Token : uint8_t { free, held, running };
 
-  bool take_token() noexcept;
+  bool take_token(Token token) noexcept;
   void release_token() noexcept;
   bool inline_allowed() const noexcept;
   void run(Task* task) noexcept;
   void execute(Entry& entry) noexcept;
   void enqueue(Entry entry);
   void drop(Entry& entry) noexcept;
-  bool token_free() const noexcept { return !token_.load(std::memory_order_seq_cst); }
+  bool token_free() const noexcept { return token_.load(std::memory_order_seq_cst) == free; }
   bool runnable(Role role);                        // the head of the queue, by a thread with the token; lock held
   void run_queue(Role role, const Completion* until);
   CompletionPtr awaited_by_head();
@@ -92,7 +94,7 @@ class alignas(64) Stream {
 
   // The hot line: what a launch on an idle stream reads and writes.
   std::atomic<uint32_t> tag_{0};
-  std::atomic<bool> token_{false};                 // held by the thread that runs a task of this stream
+  std::atomic<uint8_t> token_{free};               // who has it may take entries from the queue and run them
   std::atomic<bool> failed_{false};
   std::atomic<bool> stop_on_failure_{false};
   std::atomic<bool> abandoned_{false};

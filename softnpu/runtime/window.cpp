@@ -19,7 +19,7 @@ Window g_window;
 namespace {
 
 constexpr size_t kLargestWindow = size_t{256} << 30;
-constexpr size_t kSmallestWindow = size_t{1} << 30;
+constexpr size_t kSmallestWindow = size_t{256} << 20;
 constexpr int8_t kNobody = -1;
 
 // Owner of each granule. Read without a lock by card_of().

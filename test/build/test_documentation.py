@@ -1,6 +1,10 @@
-"""docs/: every environment variable that the code reads is on docs/environment.md, and every link leads somewhere."""
+"""docs/: every environment variable that the code reads is on docs/environment.md, links lead
+somewhere, and the Python on the pages runs."""
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -21,3 +25,15 @@ def test_links_lead_to_files(root):
             if not (page.parent / target).exists():
                 broken.append(f"{page.name}: {target}")
     assert broken == []
+
+
+PAGES = [page for page in sorted((Path(__file__).resolve().parents[2] / "docs").glob("*.md"))
+         if "```python\n" in page.read_text()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_python_on_the_page_runs(page, tmp_path):
+    script = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    result = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr

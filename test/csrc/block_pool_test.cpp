@@ -3,7 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
+#include <utility>
+#include <vector>
 
 #include "runtime/allocator_config.h"
 
@@ -19,7 +20,13 @@ class BlockPools : public testing::Test {
   Block* segment(BlockPool& pool, size_t bytes) {
     auto* block = new Block(next_, bytes, &pool);
     next_ += bytes + 64 * kMiB;
+    segments_.push_back(block);  // a segment's first block stays
     return block;
+  }
+  void TearDown() override {
+    for (Block* block : segments_) {
+      while (block != nullptr) delete std::exchange(block, block->next);
+    }
   }
   int64_t split_blocks() { return stats_.report().inactive_split[0].current; }
   int64_t split_bytes() { return stats_.report().inactive_split_bytes[0].current; }
@@ -29,6 +36,7 @@ class BlockPools : public testing::Test {
   BlockPool large_{stats_, {false, 0}};
 
  private:
+  std::vector<Block*> segments_;
   char* next_ = reinterpret_cast<char*>(uintptr_t{1} << 32);
 };
 

@@ -176,10 +176,13 @@ TEST_F(Device, a_guard_binds_and_restores) {
 }
 
 TEST_F(Device, a_child_forked_after_init_may_not_use_a_card_and_the_parent_goes_on) {
+  current_stream_handle();
   const pid_t child = fork();
   if (child == 0) {
     const bool good = is_in_bad_fork() && !is_usable() && device_count() > 1 &&
-                      error_of([] { init(); }) == kForkMessage && error_of([] { set_device(1); }) == kForkMessage;
+                      error_of([] { init(); }) == kForkMessage && error_of([] { set_device(0); }) == kForkMessage &&
+                      error_of([] { current_stream_handle(); }) == kForkMessage &&
+                      error_of([] { current_stream().synchronize(); }) == kForkMessage;
     _exit(good ? 0 : 1);
   }
   int status = -1;

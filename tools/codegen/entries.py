@@ -6,11 +6,17 @@ A kernel table maps an operator to a C++ statement over the argument names of ab
     workspace: true                      # operators of this file ask for scratch memory (default false)
     kernels:
       aclnnAdd: at::cpu::add_out(out, self, other, alpha)
+
+An elementwise operator may name the ATen loop behind it as well, with its operands, then `;` and further arguments; it
+runs on an iterator that cached calls keep (Note [Prepared iterators] in call.h):
+
+      aclnnAdd: [at::cpu::add_out(out, self, other, alpha), "add_stub(out, self, other; alpha)"]
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +29,7 @@ from . import aclnn
 class Kernel:
     signature: aclnn.Signature
     statement: str
+    loop: str
     includes: list[str]
     workspace: bool
 
@@ -36,13 +43,24 @@ def load_kernels(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[K
                 raise SystemExit(f"{file.name}: {name} has no signature in abi/")
             if name in kernels:
                 raise SystemExit(f"{file.name}: {name} has a kernel already")
-            kernels[name] = Kernel(signatures[name], statement, table.get("includes", []), table.get("workspace", False))
+            statement, loop = statement if isinstance(statement, list) else (statement, "")
+            kernels[name] = Kernel(signatures[name], statement, loop, table.get("includes", []), table.get("workspace", False))
     return list(kernels.values())
 
 
 def dtype_mask(name: str) -> str:
     names = aclnn.DTYPE_SETS[name]
     return "~0ull" if names is None else " | ".join(f"1ull << int(at::ScalarType::{n})" for n in names)
+
+
+def emit_loop(loop: str) -> str:
+    if not loop:
+        return ""
+    match = re.fullmatch(r"(\w+)\(([^;]*)(?:; (.*))?\)", loop)
+    if not match:
+        raise SystemExit(f"cannot read loop {loop!r}")
+    rest = f", {match[3]}" if match[3] else ""
+    return f"  if (auto* loop = call.iterator({match[2]})) return at::native::{match[1]}(at::kCPU, *loop{rest});\n"
 
 
 def emit(kernel: Kernel) -> str:
@@ -60,7 +78,7 @@ def emit(kernel: Kernel) -> str:
     return f"""
 static void run_{name}(Call& call) {{
 {newline.join(bind)}
-  {kernel.statement};
+{emit_loop(kernel.loop)}  {kernel.statement};
 }}
 static const Operator op_{name}{{"{name}", &run_{name}, "{arguments}", Operator::Shape::{signature.shape},
     {dtype_mask(signature.dtypes)}, {bits["written"]}ull, {bits["optional"]}ull, {str(kernel.workspace).lower()}}};

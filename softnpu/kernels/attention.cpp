@@ -1,0 +1,111 @@
+#include "attention.h"
+
+#include <ATen/Functions.h>
+
+#include <limits>
+
+#include "random.h"
+
+namespace softnpu::kernels::attention {
+
+namespace {
+
+// To and from (batch, heads, sequence, size).
+Tensor split_heads(const Tensor& t, const std::string& layout, int64_t heads) {
+  if (layout == "BNSD") return t;
+  if (layout == "BSND") return t.transpose(1, 2);
+  const auto parts = t.unflatten(2, {heads, -1});
+  if (layout == "BSH") return parts.transpose(1, 2);
+  if (layout == "SBH") return parts.permute({1, 2, 0, 3});
+  TORCH_CHECK(false, "input_layout '", layout, "' is not one of BNSD, BSND, BSH, SBH");
+}
+
+void store(Tensor& out, const Tensor& result, const std::string& layout, int64_t heads) {
+  auto view = split_heads(out, layout, heads);
+  view.copy_(result);
+}
+
+// Which scores are left out, or nothing. sparse_mode: 0 and 1 take the given mask (0 also its band of tokens), 2 is causal from
+// the first row, 3 causal to the last row, 4 the band counted from the last row.
+Optional hidden(const Inputs& in, int64_t rows, int64_t columns) {
+  const auto options = at::TensorOptions(at::kBool);
+  const auto row = at::arange(rows).unsqueeze(1), column = at::arange(columns).unsqueeze(0);
+  const auto band = [&](int64_t shift) {
+    return at::logical_or(column - row - shift > in.next_tokens, row + shift - column > in.pre_tokens);
+  };
+  switch (in.sparse_mode) {
+    case 0:
+      return in.atten_mask ? Optional(at::logical_or(in.atten_mask->to(at::kBool), band(0))) : std::nullopt;
+    case 1:
+      TORCH_CHECK(in.atten_mask, "sparse_mode 1 needs an atten_mask");
+      return in.atten_mask->to(at::kBool);
+    case 2: return at::ones({rows, columns}, options).triu(1);
+    case 3: return at::ones({rows, columns}, options).triu(columns - rows + 1);
+    case 4: return band(columns - rows);
+    default: TORCH_CHECK(false, "sparse_mode ", in.sparse_mode, " is not one of 0 to 4");
+  }
+}
+
+struct Scores {
+  Tensor query, key, value;        // (batch, heads, sequence, size) in float32; key and value repeated for grouped heads
+  Tensor max, sum, probabilities;  // of the softmax
+  Tensor dropped;                  // probabilities after dropout
+  Tensor keep;                     // dropout's factor for each score, undefined without dropout
+  int64_t kv_heads;
+};
+
+Tensor grouped(const Tensor& t, int64_t heads) {
+  return t.size(1) == heads ? t : t.repeat_interleave(heads / t.size(1), 1);
+}
+
+Scores scores(const Inputs& in) {
+  Scores s;
+  s.query = split_heads(in.query, in.layout, in.heads).to(at::kFloat);
+  const int64_t size = s.query.size(3);
+  s.kv_heads = in.layout == "BNSD" ? in.key.size(1) : in.layout == "BSND" ? in.key.size(2) : in.key.size(2) / size;
+  s.key = grouped(split_heads(in.key, in.layout, s.kv_heads).to(at::kFloat), in.heads);
+  s.value = grouped(split_heads(in.value, in.layout, s.kv_heads).to(at::kFloat), in.heads);
+  auto x = at::matmul(s.query, s.key.transpose(2, 3)).mul_(in.scale);
+  if (in.pse) x.add_(*in.pse);
+  // A row that sees nothing gives zeros, not NaN: the smallest number instead of minus infinity, and its row cleared.
+  const auto mask = hidden(in, x.size(2), x.size(3));
+  if (mask) x.masked_fill_(*mask, std::numeric_limits<float>::lowest());
+  s.max = x.amax({3}, true);
+  const auto weights = (x - s.max).exp_();
+  if (mask) weights.masked_fill_(at::logical_and(mask->expand_as(weights), s.max == std::numeric_limits<float>::lowest()), 0);
+  s.sum = weights.sum({3}, true);
+  s.probabilities = weights / at::where(s.sum == 0, at::ones_like(s.sum), s.sum);
+  s.dropped = s.probabilities;
+  if (in.drop_mask && in.keep_prob < 1) {
+    s.keep = random::unpack_bits(*in.drop_mask, s.probabilities.sizes()).to(at::kFloat).div_(in.keep_prob);
+    s.dropped = s.probabilities * s.keep;
+  }
+  return s;
+}
+
+// The gradient of a head that several query heads shared.
+Tensor ungrouped(const Tensor& t, int64_t kv_heads) {
+  return t.size(1) == kv_heads ? t : t.unflatten(1, {kv_heads, -1}).sum({2});
+}
+
+}  // namespace
+
+void forward(Tensor& out, const Optional& softmax_max, const Optional& softmax_sum, const Inputs& in) {
+  const Scores s = scores(in);
+  store(out, at::matmul(s.dropped, s.value), in.layout, in.heads);
+  if (softmax_max && softmax_max->numel()) softmax_max->copy_(s.max.expand(softmax_max->sizes()));
+  if (softmax_sum && softmax_sum->numel()) softmax_sum->copy_(s.sum.expand(softmax_sum->sizes()));
+}
+
+void backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Inputs& in) {
+  const Scores s = scores(in);
+  const auto grad = split_heads(dy, in.layout, in.heads).to(at::kFloat);
+  store(dv, ungrouped(at::matmul(s.dropped.transpose(2, 3), grad), s.kv_heads), in.layout, s.kv_heads);
+  auto dp = at::matmul(grad, s.value.transpose(2, 3));
+  if (s.keep.defined()) dp.mul_(s.keep);
+  const auto ds = s.probabilities * (dp - (dp * s.probabilities).sum({3}, true)) * in.scale;
+  store(dq, at::matmul(ds, s.key), in.layout, in.heads);
+  store(dk, ungrouped(at::matmul(ds.transpose(2, 3), s.query), s.kv_heads), in.layout, s.kv_heads);
+}
+
+}  // namespace softnpu::kernels::attention

@@ -1,0 +1,48 @@
+// Operators over lists of tensors: one call of an ATen operator for every element.
+#pragma once
+
+#include <ATen/Functions.h>
+
+#include <vector>
+
+#include "elementwise.h"
+
+namespace softnpu::kernels {
+
+template <class T>
+T& item(std::vector<T>& list, size_t i) { return list[i]; }
+template <class T>
+const T& item(const std::vector<T>& list, size_t i) { return list[i]; }
+template <class T>
+T& item(T& value, size_t) { return value; }
+
+template <class T>
+void check_length(const std::vector<T>& list, size_t length) {
+  TORCH_CHECK(list.size() == length, "a list has ", list.size(), " elements, another ", length);
+}
+template <class T>
+void check_length(const T&, size_t) {}
+
+// Calls op(arguments...) for each element of `first`. Arguments that are lists give their element, others stay.
+template <class Op, class First, class... Rest>
+void each(Op op, std::vector<First>& first, Rest&&... rest) {
+  (check_length(rest, first.size()), ...);
+  for (size_t i = 0; i < first.size(); i++) op(first[i], item(rest, i)...);
+}
+
+// The numbers of a list, or of a tensor that holds one for each element, as operands that do not promote.
+inline std::vector<at::Tensor> numbers(const std::vector<at::Scalar>& scalars) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& s : scalars) tensors.push_back(number(s));
+  return tensors;
+}
+inline std::vector<at::Scalar> scalars_of(const at::Tensor& values) {
+  std::vector<at::Scalar> scalars;
+  for (int64_t i = 0; i < values.numel(); i++) scalars.push_back(values[i].item());
+  return scalars;
+}
+
+inline void power(const at::Tensor& exponent, const at::Scalar& base, at::Tensor& out) { at::pow_out(out, base, exponent); }
+inline void norm(const at::Tensor& self, const at::Scalar& ord, at::Tensor& out) { at::linalg_vector_norm_out(out, self, ord); }
+
+}  // namespace softnpu::kernels

@@ -1,0 +1,83 @@
+#include "normalization.h"
+
+#include <ATen/Functions.h>
+
+#include <numeric>
+
+namespace softnpu::kernels {
+
+namespace {
+
+Tensor wide(const Tensor& t) { return t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16 ? t.to(at::kFloat) : t; }
+Optional wide(const Optional& t) { return t ? Optional(wide(*t)) : std::nullopt; }
+
+// The dimensions that a parameter of this shape spans, and all before them.
+std::vector<int64_t> dimensions(int64_t begin, int64_t end) {
+  std::vector<int64_t> dims(end - begin);
+  std::iota(dims.begin(), dims.end(), begin);
+  return dims;
+}
+
+void store(const Optional& to, const Tensor& from) {
+  if (to && from.defined()) to->copy_(from.view(to->sizes()));
+}
+
+}  // namespace
+
+void layer_norm(Tensor& out, Optional mean, Optional rstd, const Tensor& input, IntArrayRef shape, const Optional& weight,
+                const Optional& bias, double eps) {
+  const auto [result, m, r] = at::native_layer_norm(wide(input), shape, wide(weight), wide(bias), eps);
+  out.copy_(result);
+  store(mean, m);
+  store(rstd, r);
+}
+
+void layer_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out, const Tensor& input,
+                         IntArrayRef shape, const Tensor& mean, const Tensor& rstd, const Optional& weight, const Optional& bias,
+                         const std::vector<uint8_t>& mask) {
+  const auto x = wide(input);
+  const auto [gi, gw, gb] = at::native_layer_norm_backward(wide(grad_out), x, shape, mean.to(x.scalar_type()), rstd.to(x.scalar_type()),
+                                                           wide(weight), wide(bias), three_flags(mask));
+  store(grad_input, gi);
+  store(grad_weight, gw);
+  store(grad_bias, gb);
+}
+
+void group_norm(Tensor& out, Tensor& mean, Tensor& rstd, const Tensor& input, const Optional& weight, const Optional& bias, int64_t n,
+                int64_t c, int64_t hxw, int64_t group, double eps) {
+  const auto [result, m, r] = at::native_group_norm(wide(input).contiguous(), wide(weight), wide(bias), n, c, hxw, group, eps);
+  out.copy_(result);
+  store(mean, m);
+  store(rstd, r);
+}
+
+void group_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out, const Tensor& input,
+                         const Tensor& mean, const Tensor& rstd, const Optional& weight, int64_t n, int64_t c, int64_t hxw, int64_t group,
+                         const std::vector<uint8_t>& mask) {
+  const auto x = wide(input).contiguous();
+  const auto [gi, gw, gb] = at::native_group_norm_backward(wide(grad_out).contiguous(), x, mean.to(x.scalar_type()), rstd.to(x.scalar_type()),
+                                                           wide(weight), n, c, hxw, group, three_flags(mask));
+  store(grad_input, gi);
+  store(grad_weight, gw);
+  store(grad_bias, gb);
+}
+
+void rms_norm(Tensor& out, Tensor& rstd, const Tensor& self, const Tensor& gamma, double eps) {
+  const auto x = wide(self);
+  const auto scale = x.square().mean(dimensions(x.dim() - gamma.dim(), x.dim()), true).add_(eps).rsqrt_();
+  out.copy_(x * scale * wide(gamma));
+  rstd.copy_(scale.view(rstd.sizes()));
+}
+
+void rms_norm_backward(Tensor& grad_input, Tensor& grad_gamma, const Tensor& grad_out, const Tensor& self, const Tensor& rstd, const Tensor& gamma) {
+  const auto x = wide(self), dy = wide(grad_out), g = wide(gamma);
+  const auto inner = dimensions(x.dim() - g.dim(), x.dim()), outer = dimensions(0, x.dim() - g.dim());
+  auto scale = rstd.to(x.scalar_type());
+  while (scale.dim() < x.dim()) scale = scale.unsqueeze(-1);
+  const auto normed = x * scale, dn = dy * g;
+  grad_input.copy_(scale * (dn - normed * (dn * normed).mean(inner, true)));
+  const auto products = dy * normed;
+  grad_gamma.copy_(outer.empty() ? products : products.sum(outer));
+}
+
+}  // namespace softnpu::kernels
