@@ -46,7 +46,7 @@ aclError aclrtGetDevice(int32_t* device) {
 }
 
 aclError aclrtResetDevice(int32_t device) {
-  return guard_release("aclrtResetDevice", [&] { reset_device(device); });
+  return guard_release("aclrtResetDevice", [&] { reset_device(device, Deadline::after_milliseconds(kPatience)); });
 }
 
 aclError aclrtSynchronizeDevice(void) {

@@ -1,10 +1,11 @@
 #include "attention.h"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
 #include <limits>
 
-#include "random.h"
+#include "dropout.h"
 
 namespace softnpu::kernels::attention {
 
@@ -77,7 +78,7 @@ Scores scores(const Inputs& in) {
   s.probabilities = weights / at::where(s.sum == 0, at::ones_like(s.sum), s.sum);
   s.dropped = s.probabilities;
   if (in.drop_mask && in.keep_prob < 1) {
-    s.keep = random::unpack_bits(*in.drop_mask, s.probabilities.sizes()).to(at::kFloat).div_(in.keep_prob);
+    s.keep = dropout::unpack(*in.drop_mask, s.probabilities.sizes()).to(at::kFloat).div_(in.keep_prob);
     s.dropped = s.probabilities * s.keep;
   }
   return s;

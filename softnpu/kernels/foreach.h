@@ -45,4 +45,6 @@ inline std::vector<at::Scalar> scalars_of(const at::Tensor& values) {
 inline void power(const at::Tensor& exponent, const at::Scalar& base, at::Tensor& out) { at::pow_out(out, base, exponent); }
 inline void norm(const at::Tensor& self, const at::Scalar& ord, at::Tensor& out) { at::linalg_vector_norm_out(out, self, ord); }
 
+inline void round_off(const at::Tensor&, const at::Scalar& mode, at::Tensor&) { TORCH_CHECK(false, "mode ", mode); }
+
 }  // namespace softnpu::kernels

@@ -1,6 +1,7 @@
 #include "loss.h"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Reduction.h>
 
 namespace softnpu::kernels {

@@ -7,11 +7,6 @@ namespace softnpu::kernels {
 
 namespace {
 
-std::array<bool, 3> flags(const std::vector<uint8_t>& mask) {
-  TORCH_CHECK(mask.size() == 3, "output_mask has ", mask.size(), " entries, expected 3");
-  return {mask[0] != 0, mask[1] != 0, mask[2] != 0};
-}
-
 void copy_into(const Optional& to, const Tensor& from) {
   if (to.has_value() && from.defined()) to->copy_(from);
 }
@@ -35,6 +30,20 @@ void max_pool2d_backward(Tensor& out, const Tensor& grad_output, const Tensor& s
   at::cpu::max_pool2d_with_indices_backward_out(out, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices.to(at::kLong));
 }
 
+void max_pool2d_with_mask_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                                   IntArrayRef padding, IntArrayRef dilation, bool ceil_mode) {
+  const auto indices = std::get<1>(at::max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode));
+  max_pool2d_backward(out, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices);
+}
+
+void prelu_backward(Tensor& grad_input, Tensor& grad_weight, const Tensor& grad_output, const Tensor& self, const Tensor& weight) {
+  std::vector<int64_t> shape(self.dim(), 1);  // weights lie along dimension 1
+  if (weight.numel() > 1) shape[1] = weight.numel();
+  const auto [input, full] = at::_prelu_kernel_backward(grad_output, self, weight.reshape(shape));
+  grad_input.copy_(input);
+  grad_weight.copy_(full.sum_to_size(shape).view(grad_weight.sizes()));
+}
+
 void batch_norm(Tensor& out, Tensor& save_mean, Tensor& save_invstd, const Tensor& input, const Optional& weight, const Optional& bias,
                 const Optional& running_mean, const Optional& running_var, bool training, double momentum, double eps) {
   auto [result, mean, invstd] = at::cpu::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
@@ -46,7 +55,7 @@ void batch_norm(Tensor& out, Tensor& save_mean, Tensor& save_invstd, const Tenso
 void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out, const Tensor& self,
                          const Optional& weight, const Optional& running_mean, const Optional& running_var, const Optional& save_mean,
                          const Optional& save_invstd, bool train, double eps, const std::vector<uint8_t>& mask) {
-  auto [gi, gw, gb] = at::cpu::native_batch_norm_backward(grad_out, self, weight, running_mean, running_var, save_mean, save_invstd, train, eps, flags(mask));
+  auto [gi, gw, gb] = at::cpu::native_batch_norm_backward(grad_out, self, weight, running_mean, running_var, save_mean, save_invstd, train, eps, three_flags(mask));
   copy_into(grad_input, gi);
   copy_into(grad_weight, gw);
   copy_into(grad_bias, gb);
@@ -61,7 +70,7 @@ void convolution_backward(Optional grad_input, Optional grad_weight, Optional gr
                           const Tensor& weight, IntArrayRef bias_sizes, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
                           bool transposed, IntArrayRef output_padding, int64_t groups, const std::vector<uint8_t>& mask) {
   const at::OptionalIntArrayRef sizes = bias_sizes.empty() ? at::OptionalIntArrayRef() : at::OptionalIntArrayRef(bias_sizes);
-  auto [gi, gw, gb] = at::convolution_backward(grad_output, input, weight, sizes, stride, padding, dilation, transposed, output_padding, groups, flags(mask));
+  auto [gi, gw, gb] = at::convolution_backward(grad_output, input, weight, sizes, stride, padding, dilation, transposed, output_padding, groups, three_flags(mask));
   copy_into(grad_input, gi);
   copy_into(grad_weight, gw);
   copy_into(grad_bias, gb);

@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
+#include <string>
 #include <vector>
 
 namespace softnpu::kernels {
@@ -14,12 +16,20 @@ using Optional = std::optional<Tensor>;
 // `t` in the type of `other` (softmax of float16 into float32).
 inline Tensor as(const Tensor& t, const Tensor& other) { return t.to(other.scalar_type()); }
 inline void write(Tensor& out, const Tensor& result) { out.copy_(result); }
+inline std::array<bool, 3> three_flags(const std::vector<uint8_t>& mask) {
+  TORCH_CHECK(mask.size() == 3, "output_mask has ", mask.size(), " entries, expected 3");
+  return {mask[0] != 0, mask[1] != 0, mask[2] != 0};
+}
 inline std::optional<int64_t> non_zero(int64_t n) { return n ? std::optional<int64_t>(n) : std::nullopt; }
 
 void max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
                 IntArrayRef dilation, bool ceil_mode);
 void max_pool2d_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
                          IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& indices);
+// The operator's mask of maxima is opaque: it is left alone, and the gradient finds the maxima again.
+void max_pool2d_with_mask_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                                   IntArrayRef padding, IntArrayRef dilation, bool ceil_mode);
+void prelu_backward(Tensor& grad_input, Tensor& grad_weight, const Tensor& grad_output, const Tensor& self, const Tensor& weight);
 void batch_norm(Tensor& out, Tensor& save_mean, Tensor& save_invstd, const Tensor& input, const Optional& weight, const Optional& bias,
                 const Optional& running_mean, const Optional& running_var, bool training, double momentum, double eps);
 void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out, const Tensor& self,

@@ -1,6 +1,7 @@
 #include "normalization.h"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
 #include <numeric>
 

@@ -15,7 +15,6 @@ namespace {
 
 constinit Context g_contexts[kMaxCards];
 constinit std::mutex g_open_mutex;
-constexpr int64_t kPatience = 5000;  // milliseconds for the work of a card that is to be reset
 
 void open_card(int card) {
   Context& context = g_contexts[card];
@@ -54,16 +53,16 @@ void set_device(int device) {
 }
 
 // Ends the card's streams and frees its memory. Other threads that work on it find themselves without a context.
-void reset_device(int device) {
+void reset_device(int device, const Deadline& deadline) {
   const int card = card_of_device(device);
   Context& context = g_contexts[card];
   if (t_thread.context == &context) t_thread.context = nullptr;
   if (!context.active.load()) return;
-  for (Stream* stream : streams_of(context)) stream->drain(Deadline::after_milliseconds(kPatience));
+  for (Stream* stream : streams_of(context)) stream->drain(deadline);
   std::lock_guard<std::mutex> lock(g_open_mutex);
   if (!context.active.load()) return;
   context.active.store(false, std::memory_order_release);
-  for (Stream* stream : streams_of(context)) stream->destroy(Stream::Ending::forced);
+  for (Stream* stream : streams_of(context)) stream->destroy(Stream::Ending::forced, deadline);
   context.default_stream = nullptr;
   release_all_physical(card);
   deallocate_all(card);

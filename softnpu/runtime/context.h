@@ -12,6 +12,7 @@
 namespace softnpu {
 
 class Stream;
+struct Deadline;
 
 struct Context {
   int card = -1;
@@ -37,7 +38,7 @@ int card_of_device(int64_t device);  // throws Failure(107001)
 int device_of_card(int card);        // -1 when the process does not see it
 
 void set_device(int device);
-void reset_device(int device);
+void reset_device(int device, const Deadline& deadline);  // work that is not done by then is dropped
 bool is_open(int card);
 
 Context& current_context();                   // throws Failure(107002)

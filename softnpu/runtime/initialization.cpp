@@ -8,6 +8,7 @@
 #include "config.h"
 #include "context.h"
 #include "error.h"
+#include "stream.h"
 
 namespace softnpu {
 
@@ -25,8 +26,9 @@ void initialize(const char* config_path) {
 
 void finalize() {
   if (!g_initialized.exchange(false)) fail(ACL_ERROR_REPEAT_FINALIZE, "aclInit was not called, or aclFinalize was");
+  const Deadline deadline = Deadline::after_milliseconds(kPatience);
   for (int device = 0; device < device_count(); ++device)
-    if (is_open(card_of_device(device))) reset_device(device);
+    if (is_open(card_of_device(device))) reset_device(device, deadline);
 }
 
 }  // namespace softnpu

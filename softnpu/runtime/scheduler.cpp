@@ -114,7 +114,7 @@ void Stream::enqueue(Entry entry) {
     if (!worker_started_) start_worker();
     queue_.push_back(entry);
     state_.fetch_add(1, std::memory_order_seq_cst);
-    full = queue_.size() > kQueueDepth;
+    full = entry.task && queue_.size() > kQueueDepth;  // drain() itself queues a record
     work_.notify_one();
   } catch (...) {
     drop(entry);

@@ -15,7 +15,6 @@ std::atomic<int> g_next_id{0};
 constexpr uint32_t kKnownFlags = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT |
                                  ACL_STREAM_HUGE | ACL_STREAM_CPU_SCHEDULE;
 constexpr uint32_t kLowestPriority = 7;
-constexpr int64_t kEndingMilliseconds = 3000;
 
 }  // namespace
 
@@ -59,7 +58,7 @@ Stream& Stream::launchable(aclrtStream handle) {
   return stream;
 }
 
-void Stream::destroy(Ending ending) {
+void Stream::destroy(Ending ending, const Deadline& deadline) {
   if (t_thread.running == this)
     fail(ACL_ERROR_RT_STREAM_NOT_COMPLETE, "a task or callback of stream %d destroys its own stream", id_);
   if (ending == Ending::drained) drain({});
@@ -70,7 +69,7 @@ void Stream::destroy(Ending ending) {
     std::erase(context_->streams, this);
   }
   // A task that never ends keeps its slot: it must not find a new stream around itself.
-  if (!abandon(0, "", Deadline::after_milliseconds(kEndingMilliseconds))) return;
+  if (!abandon(0, "", deadline)) return;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     retired_ = true;
@@ -160,7 +159,7 @@ uint64_t executed_tasks() {
 }
 
 bool stop_all_streams() noexcept {
-  const Deadline deadline = Deadline::after_milliseconds(kEndingMilliseconds);
+  const Deadline deadline = Deadline::after_milliseconds(kPatience);
   bool stopped = true;
   g_streams.for_each([&](Stream& stream) {
     if (stream.open()) stopped &= stream.abandon(0, "", deadline);

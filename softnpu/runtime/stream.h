@@ -15,6 +15,8 @@
 
 namespace softnpu {
 
+constexpr int64_t kPatience = 3000;  // milliseconds for a running task when its stream, card or process comes to an end
+
 // A point in time to give up at, or never.
 struct Deadline {
   bool finite = false;
@@ -29,8 +31,10 @@ class alignas(64) Stream {
   static Stream& checked(aclrtStream handle);     // any live stream; NULL = default stream of the current context
   static Stream& launchable(aclrtStream handle);  // as checked(), and of the current context
 
+  // Lets the work finish (drained) or drops what has not begun (forced), then ends the stream. A task that still runs at
+  // the deadline is left behind.
   enum class Ending { drained, forced };
-  void destroy(Ending ending);
+  void destroy(Ending ending, const Deadline& deadline = Deadline::after_milliseconds(kPatience));
 
   Context& context() const noexcept { return *context_; }
   int id() const noexcept { return id_; }
@@ -121,7 +125,7 @@ bool synchronize(Context& context, const Deadline& deadline);
 bool abort_tasks(Context& context, const Deadline& deadline);
 
 uint64_t executed_tasks();
-// Gives up what is queued anywhere and waits for running tasks, 3 s at most. At process exit and aclFinalize.
+// Gives up what is queued anywhere and waits for running tasks, kPatience at most. At process exit.
 bool stop_all_streams() noexcept;
 
 }  // namespace softnpu

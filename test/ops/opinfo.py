@@ -1,0 +1,259 @@
+"""Compares one operator of torch's OpInfo database on npu with the CPU: forward, out=, in-place and backward.
+
+The CPU is the reference in everything: a sample that it refuses is left out, and what it raises for an out= or in-place
+call the npu must raise too. Inputs are made on the CPU and copied with their strides, offsets and lazy conjugation.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch.testing._internal.common_device_type import toleranceOverride
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+OPS = {f"{op.name}.{op.variant_test_name}".rstrip("."): op for op in op_db}
+CHECKS = ("forward", "out", "inplace", "backward")
+# Results that nobody may rely on: only shape and type are compared.
+UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
+
+
+@dataclass
+class Result:
+    """Of one check: pass, fail, fallback (an operator without kernel was met) or none (nothing to check)."""
+
+    status: str = "none"
+    samples: int = 0
+    detail: str = ""
+
+
+class FindsRandom(TorchDispatchMode):
+    """Notes whether a random operator was called."""
+
+    found = False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.found |= torch.Tag.nondeterministic_seeded in func.tags
+        return func(*args, **(kwargs or {}))
+
+
+def pairs(dtypes: Iterable[torch.dtype]) -> list[tuple[str, torch.dtype]]:
+    """Every (operator, dtype) that the OpInfo supports on the CPU."""
+    return [(name, dtype) for name, op in OPS.items() for dtype in dtypes if dtype in op.supported_dtypes("cpu")]
+
+
+def copy_tensor(tensor: torch.Tensor, device: str) -> torch.Tensor:
+    """A leaf on `device` with the layout of `tensor` in memory, whatever its strides."""
+    if tensor.layout is not torch.strided:
+        return tensor.detach().clone().to(device).requires_grad_(tensor.requires_grad)
+    plain = tensor.detach()
+    if tensor.is_conj():
+        plain = plain.conj()
+    if tensor.is_neg():
+        plain = plain._neg_view()
+    memory = torch.empty(0, dtype=tensor.dtype).set_(plain.untyped_storage()).clone().to(device)
+    copy = memory.as_strided(plain.size(), plain.stride(), plain.storage_offset())
+    copy = copy._neg_view() if tensor.is_neg() else copy
+    copy = copy.conj() if tensor.is_conj() else copy
+    return copy.requires_grad_(tensor.requires_grad)
+
+
+def place(value, device: str):
+    """A copy of a sample's arguments for `device`."""
+
+    def convert(leaf):
+        if isinstance(leaf, torch.Tensor):
+            return copy_tensor(leaf, device)
+        if isinstance(leaf, (str, torch.device)) and str(leaf) == "cpu":
+            return device
+        return leaf
+
+    return tree_map(convert, value)
+
+
+def tensors(value) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
+
+
+def tolerances(op, dtype: torch.dtype) -> dict[str, float]:
+    """The OpInfo's own tolerances, where it has any for this type."""
+    found = [decorator.d[dtype]
+             for info in op.decorators if getattr(info, "cls_name", None) in (None, "TestCommon")
+             for decorator in getattr(info, "decorators", [info])
+             if isinstance(decorator, toleranceOverride) and dtype in decorator.d]
+    return {"atol": max(t.atol for t in found), "rtol": max(t.rtol for t in found)} if found else {}
+
+
+class Comparison:
+    """The checks of one operator and dtype on at most `limit` samples."""
+
+    def __init__(self, name: str, dtype: torch.dtype, limit: int | None = None, device: str = "npu"):
+        self.name, self.op, self.dtype, self.limit, self.device = name, OPS[name], dtype, limit, device
+        self.tolerances = tolerances(self.op, dtype)
+        self.compare_values = self.op.name not in UNINITIALISED
+
+    def run(self) -> dict[str, Result]:
+        results = {"forward": self.check(self.forward, requires_grad=False)}
+        if self.op.supports_out:
+            results["out"] = self.check(self.out, requires_grad=False)
+        if self.op.inplace_variant is not None:
+            results["inplace"] = self.check(self.inplace, requires_grad=False)
+        if self.dtype is torch.float32 and self.op.supports_autograd and self.dtype in self.op.supported_backward_dtypes("cpu"):
+            results["backward"] = self.check(self.backward, requires_grad=True)
+        return results
+
+    def check(self, function: Callable, requires_grad: bool) -> Result:
+        result = Result()
+        torch.manual_seed(0)
+        try:
+            samples = list(itertools.islice(self.op.sample_inputs("cpu", self.dtype, requires_grad=requires_grad), self.limit))
+        except Exception as error:  # the database cannot make inputs for this type
+            result.detail = f"no samples: {error}"
+            return result
+        for number, sample in enumerate(samples):
+            try:
+                checked = function(sample)
+            except Exception as error:
+                missing = isinstance(error, NotImplementedError) and "no npu kernel" in str(error)
+                result.status = "fallback" if missing else "fail"
+                result.detail = f"sample {number}: {describe(sample)}: {type(error).__name__}: {str(error)[:600]}"
+                recover()
+                return result
+            if checked:
+                result.status, result.samples = "pass", result.samples + 1
+        return result
+
+    # Each of these returns False if the CPU refuses the sample.
+
+    def reference(self, function: Callable, sample):
+        """What the CPU gives, or None if it raises; notes whether values can be compared at all."""
+        arguments = place((sample.input, sample.args, sample.kwargs), "cpu")
+        try:
+            with FindsRandom() as watch:
+                expected = function(arguments[0], *arguments[1], **arguments[2])
+        except Exception:
+            return None, None
+        self.compare_values &= not watch.found
+        return expected, arguments
+
+    def forward(self, sample) -> bool:
+        expected, _ = self.reference(self.op, sample)
+        if expected is None:
+            return False
+        args = place((sample.input, sample.args, sample.kwargs), self.device)
+        self.assert_equal(self.op(args[0], *args[1], **args[2]), expected)
+        return True
+
+    def out(self, sample) -> bool:
+        expected, _ = self.reference(self.op, sample)
+        given = (expected,) if isinstance(expected, torch.Tensor) else expected
+        if not isinstance(given, tuple) or not given or not all(isinstance(t, torch.Tensor) for t in given):
+            return False
+        checked = False
+        for make in (same_layout, transposed_layout, no_elements, other_dtype):
+            outs = tuple(make(t) for t in given)
+            pack = outs if len(given) > 1 else outs[0]
+            if isinstance(expected, tuple) and len(given) == 1:
+                pack = outs
+            checked |= self.same_effect(self.op, sample, {"out": pack}, strict=make is not other_dtype)
+        return checked
+
+    def inplace(self, sample) -> bool:
+        if sample.broadcasts_input or not isinstance(sample.input, torch.Tensor):
+            return False
+        return self.same_effect(self.op.inplace_variant, sample, {}, strict=True)
+
+    def same_effect(self, function: Callable, sample, extra: dict, strict: bool) -> bool:
+        """Same results, same changed arguments, or the same exception type; not strict: the npu may accept more."""
+        arguments = (sample.input, sample.args, {**sample.kwargs, **extra})
+        ours, theirs = place(arguments, self.device), place(arguments, "cpu")
+        try:
+            expected = function(theirs[0], *theirs[1], **theirs[2])
+        except Exception as error:
+            try:
+                function(ours[0], *ours[1], **ours[2])
+                torch.npu.synchronize()
+            except type(error):
+                return True
+            if strict:
+                raise AssertionError(f"the CPU raises {type(error).__name__}: {error}") from None
+            return False
+        actual = function(ours[0], *ours[1], **ours[2])
+        self.assert_equal((actual, ours), (expected, theirs))
+        return True
+
+    def backward(self, sample) -> bool:
+        def gradients(value, *args, **kwargs):
+            leaves = [t for t in tensors((value, args, kwargs)) if t.requires_grad]
+            result = self.op(value, *args, **kwargs)
+            if sample.output_process_fn_grad is not None:
+                result = sample.output_process_fn_grad(result)
+            results = [t for t in tensors(result) if t.requires_grad]
+            if not results:
+                return None
+            torch.manual_seed(1)
+            seeds = [torch.randn(t.shape, dtype=t.dtype).to(t.device) for t in results]
+            return torch.autograd.grad(results, leaves, seeds, allow_unused=True)
+
+        expected, _ = self.reference(gradients, sample)
+        if expected is None:
+            return False
+        args = place((sample.input, sample.args, sample.kwargs), self.device)
+        self.assert_equal(gradients(args[0], *args[1], **args[2]), expected)
+        return True
+
+    def assert_equal(self, actual, expected) -> None:
+        got, want = tree_flatten(actual)[0], tree_flatten(expected)[0]
+        assert len(got) == len(want), f"{len(got)} results, the CPU has {len(want)}"
+        for a, e in zip(got, want):
+            if not isinstance(e, torch.Tensor):
+                if self.compare_values and not isinstance(e, (str, torch.device)) and isinstance(e, (int, float, complex)):
+                    torch.testing.assert_close(a, e, equal_nan=True)
+                continue
+            assert a.device.type == self.device, f"the result is on {a.device}"
+            a, e = a.detach().cpu(), e.detach()
+            if self.compare_values:
+                torch.testing.assert_close(a, e, equal_nan=True, **self.tolerances)
+            else:
+                assert (a.shape, a.dtype) == (e.shape, e.dtype), f"{a.dtype}{list(a.shape)}, the CPU has {e.dtype}{list(e.shape)}"
+
+
+# Shapes of out= tensors. They hold ones, so that an element which is not written shows.
+
+
+def same_layout(t: torch.Tensor) -> torch.Tensor:
+    return torch.ones_like(t)
+
+
+def transposed_layout(t: torch.Tensor) -> torch.Tensor:
+    return torch.ones([2 * n for n in reversed(t.shape)], dtype=t.dtype)[tuple(slice(0, None, 2) for _ in t.shape)].permute(
+        *reversed(range(t.dim())))
+
+
+def no_elements(t: torch.Tensor) -> torch.Tensor:
+    return torch.empty(0, dtype=t.dtype)
+
+
+def other_dtype(t: torch.Tensor) -> torch.Tensor:
+    return torch.ones_like(t, dtype=torch.int64 if t.dtype.is_floating_point or t.dtype.is_complex else torch.float32)
+
+
+def describe(sample) -> str:
+    def short(leaf):
+        if isinstance(leaf, torch.Tensor):
+            return f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
+        return leaf
+
+    return str(tree_map(short, (sample.input, *sample.args, sample.kwargs)))[:300]
+
+
+def recover() -> None:
+    """Takes a pending device error off the stream, so that it is not blamed on the next sample."""
+    try:
+        torch.npu.synchronize()
+    except RuntimeError:
+        pass

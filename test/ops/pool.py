@@ -1,0 +1,85 @@
+"""Runs comparisons in worker processes: a crash or a hang costs one pair and a new worker, nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import select
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable
+
+WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
+START_SECONDS = 300
+
+
+class Worker:
+    def __init__(self, environment: dict[str, str]):
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([sys.executable, WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+                                        text=True, env=environment)
+        self.receive(START_SECONDS)
+
+    def receive(self, seconds: float) -> dict:
+        if not select.select([self.process.stdout], [], [], seconds)[0]:
+            raise TimeoutError(f"no answer in {seconds:.0f} s")
+        line = self.process.stdout.readline()
+        if not line:
+            code = self.process.wait()
+            self.errors.seek(0)
+            raise ChildProcessError(f"exit code {code}: {self.errors.read().decode(errors='replace')[-600:]}")
+        return json.loads(line)
+
+    def ask(self, request: dict, seconds: float) -> dict:
+        self.errors.seek(0)
+        self.errors.truncate()
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return self.receive(seconds)
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.errors.close()
+
+
+def run(pairs: Iterable[tuple[str, str]], limit: int | None, workers: int, seconds: float = 120, fallback: bool = False,
+        report: Callable[[str, str, dict], None] | None = None) -> dict[tuple[str, str], dict]:
+    """Answers by (operator, dtype name): {"checks": ..., "missing": ..., "seconds": ...}."""
+    environment = {**os.environ, "TORCH_NPU_FALLBACK_CPU_DISABLE": "0" if fallback else "1"}
+    waiting: queue.SimpleQueue = queue.SimpleQueue()
+    for pair in pairs:
+        waiting.put(pair)
+    answers: dict[tuple[str, str], dict] = {}
+
+    def serve() -> None:
+        worker = None
+        while True:
+            try:
+                op, dtype = waiting.get_nowait()
+            except queue.Empty:
+                break
+            try:
+                worker = worker or Worker(environment)
+                answer = worker.ask({"op": op, "dtype": dtype, "limit": limit}, seconds)
+            except (TimeoutError, ChildProcessError, BrokenPipeError) as error:
+                status = "hang" if isinstance(error, TimeoutError) else "crash"
+                answer = {"checks": {"forward": {"status": status, "samples": 0, "detail": str(error)}}, "missing": [], "seconds": 0}
+                if worker:
+                    worker.stop()
+                worker = None
+            answers[op, dtype] = answer
+            if report:
+                report(op, dtype, answer)
+        if worker:
+            worker.stop()
+
+    threads = [threading.Thread(target=serve) for _ in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
