@@ -16,6 +16,7 @@ import sys
 import time
 
 import torch
+import torch_npu  # noqa: F401  (works without autoload too)
 from slices import interleaved, table
 
 
@@ -46,6 +47,18 @@ def small_operators() -> list[tuple[str, float, float]]:
     for name in pairs["cpu"]:
         times = interleaved({device: pairs[device][name] for device in pairs})
         rows.append((f"host: {name}", times["npu"] / times["cpu"], must.get(name, math.inf)))
+    return rows
+
+
+def queue_levels() -> list[tuple[str, float, float]]:
+    """The small operators again at task queue levels 1 and 2, each in a process of its own."""
+    rows = []
+    for level in ("1", "2"):
+        command = [sys.executable, __file__, "--only-operators", "--json", "/dev/stdout", "--threads", str(torch.get_num_threads())]
+        output = subprocess.run(command, env=dict(os.environ, TASK_QUEUE_ENABLE=level), check=True, capture_output=True, text=True).stdout
+        for row in json.loads(output[output.index("["):]):
+            if row["row"] in ("host: z = x + y", "host: z = x + y, then synchronize", "host: x.sum().item()"):
+                rows.append((f"{row['row']} (TASK_QUEUE_ENABLE={level})", row["ratio"], math.inf))
     return rows
 
 
@@ -120,10 +133,13 @@ def training() -> list[tuple[str, float, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", help="write the rows to this file as well")
+    parser.add_argument("--only-operators", action="store_true", help="only the host time of small operators")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="threads on both sides")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    rows = [*small_operators(), *copies(), *import_time(), *training()]
+    rows = small_operators()
+    if not options.only_operators:
+        rows += [*queue_levels(), *copies(), *import_time(), *training()]
     shown = []
     for name, value, must in rows:
         floor = name.startswith("copy")

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -74,6 +75,26 @@ void bind(c10::DeviceIndex device) {
   g_opened[device].store(true, std::memory_order_release);
 }
 
+// Waits two seconds for all cards together. A card still at work then is left to the end of the process.
+void close_cards() noexcept {
+  using namespace std::chrono;
+  const auto& api = acl::api();
+  const auto deadline = steady_clock::now() + seconds(2);
+  const auto wait = api.aclrtSynchronizeDeviceWithTimeout;
+  bool all_closed = true;
+  for (int device = 0; device < g_count; device++) {
+    if (!g_opened[device] || api.aclrtSetDevice(device) != 0) continue;
+    const auto left = duration_cast<milliseconds>(deadline - steady_clock::now()).count();
+    if (!wait || wait(std::max<int>(1, left)) == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) {
+      all_closed = false;
+      continue;
+    }
+    destroy_streams(device);
+    api.aclrtResetDevice(device);
+  }
+  if (all_closed) api.aclFinalize();
+}
+
 void warn_if_visible_devices_changed() noexcept {
   static std::atomic<bool> warned{false};
   try {
@@ -95,12 +116,8 @@ void init() {
   if (state() == State::ready) return;
   TORCH_CHECK(state() != State::finalized, "The NPU was already shut down; this happens when the interpreter exits.");
   init_runtime();
-  static const bool once = [] {
-    pthread_atfork(nullptr, nullptr, mark_forked);
-    std::atexit(finalize);  // C++ programs; Python calls it earlier
-    return true;
-  }();
-  (void)once;
+  pthread_atfork(nullptr, nullptr, mark_forked);
+  std::atexit(finalize);  // for C++ programs; Python calls it earlier
   g_state.store(State::ready, std::memory_order_release);
 }
 
@@ -110,28 +127,9 @@ bool is_usable() noexcept { return state() == State::ready; }
 
 void finalize() noexcept {
   if (state() != State::ready) return;
-  try {
-    task_queue::stop();
-    auto ready = State::ready;
-    if (!g_state.compare_exchange_strong(ready, State::finalized)) return;
-    const auto& api = acl::api();
-    using Clock = std::chrono::steady_clock;
-    const auto deadline = Clock::now() + std::chrono::seconds(2);  // for all cards
-    bool idle = true;
-    for (int device = 0; device < g_count; device++) {
-      if (!g_opened[device] || api.aclrtSetDevice(device) != 0) continue;
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-      if (!api.aclrtSynchronizeDeviceWithTimeout ||
-          api.aclrtSynchronizeDeviceWithTimeout(std::max<int>(1, left)) == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) {
-        idle = false;  // still at work: leave this card's objects to the end of the process
-        continue;
-      }
-      destroy_streams(device);
-      api.aclrtResetDevice(device);
-    }
-    if (idle) api.aclFinalize();
-  } catch (...) {  // the process ends anyway
-  }
+  task_queue::stop();
+  auto ready = State::ready;
+  if (g_state.compare_exchange_strong(ready, State::finalized)) close_cards();
 }
 
 c10::DeviceIndex device_count() noexcept {

@@ -56,6 +56,9 @@ ExpandableRange::~ExpandableRange() {
 }
 
 bool ExpandableRange::map(char* address, size_t bytes) {
+  size_t free = 0, total = 0;
+  memory_info(device_, &free, &total);
+  if (free < bytes) return false;  // rather than to find out after hundreds of pages
   DeviceGuard guard(device_);
   const size_t first = (address - base_) / page_, end = first + bytes / page_;
   for (size_t i = first; i < end; ++i) {

@@ -46,7 +46,7 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
     ++g_counters.synchronizations;
     if (!completion) return;
     completion->origin()->await(completion, {});
-    completion->origin()->throw_failure();
+    completion->throw_failure();
   });
 }
 

@@ -1,7 +1,8 @@
-// Operators over lists of tensors: one call of an ATen operator for every element.
+// Operators over lists of tensors (one call of an ATen operator for every element) and steps of optimizers.
 #pragma once
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
 #include <vector>
 
@@ -45,6 +46,25 @@ inline std::vector<at::Scalar> scalars_of(const at::Tensor& values) {
 inline void power(const at::Tensor& exponent, const at::Scalar& base, at::Tensor& out) { at::pow_out(out, base, exponent); }
 inline void norm(const at::Tensor& self, const at::Scalar& ord, at::Tensor& out) { at::linalg_vector_norm_out(out, self, ord); }
 
-inline void round_off(const at::Tensor&, const at::Scalar& mode, at::Tensor&) { TORCH_CHECK(false, "mode ", mode); }
+
+inline void round_off(const at::Tensor& self, const at::Scalar& mode, at::Tensor& out) {
+  switch (mode.toInt()) {  // the values that the official client passes
+    case 1: at::round_out(out, self); return;
+    case 2: at::floor_out(out, self); return;
+    case 3: at::ceil_out(out, self); return;
+    case 5: at::trunc_out(out, self); return;
+    case 7: at::frac_out(out, self); return;
+    default: TORCH_CHECK(false, "mode ", mode, " is not one of 1 round, 2 floor, 3 ceil, 5 trunc, 7 frac");
+  }
+}
+
+// One tensor's step of AdamW; `step` is the number of steps made before.
+inline void adamw(at::Tensor& self, at::Tensor& exp_avg, at::Tensor& exp_avg_sq, const std::optional<at::Tensor>& max_exp_avg_sq,
+                  at::Tensor& grad, at::Tensor& step, double lr, double beta1, double beta2, double weight_decay, double eps, bool amsgrad,
+                  bool maximize) {
+  std::vector<at::Tensor> largest;
+  if (amsgrad) largest.push_back(max_exp_avg_sq.value());
+  at::_fused_adamw_({self}, {grad}, {exp_avg}, {exp_avg_sq}, largest, {step.to(at::kFloat) + 1}, lr, beta1, beta2, weight_decay, eps, amsgrad, maximize);
+}
 
 }  // namespace softnpu::kernels

@@ -1,6 +1,9 @@
 #include "capacity.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 
 #include "acl_types.h"
@@ -65,8 +68,15 @@ size_t room(const Sums& s) {
 
 }  // namespace
 
+// A child forked before the first card was opened must not use its parent's record.
 Records& records() {
-  static Records* const r = new Records(config().record_folder);
+  static std::atomic<Records*> current{nullptr};
+  static std::mutex* const mutex = new std::mutex;
+  Records* r = current.load(std::memory_order_acquire);
+  if (r && r->process() == getpid()) return *r;
+  std::lock_guard<std::mutex> lock(*mutex);
+  r = current.load(std::memory_order_acquire);
+  if (!r || r->process() != getpid()) current.store(r = new Records(config().record_folder), std::memory_order_release);
   return *r;
 }
 

@@ -25,6 +25,12 @@ uint64_t now_nanoseconds() noexcept {
 
 }  // namespace
 
+Completion::Completion(Stream* origin, bool timed) : origin_(origin), origin_id_(origin->id()), timed_(timed) {}
+
+void Completion::throw_failure() const {
+  if (origin_->id() == origin_id_) origin_->throw_failure();
+}
+
 void Completion::complete() noexcept {
   if (timed_) nanoseconds_ = now_nanoseconds();
   std::vector<Stream*> blocked;

@@ -20,7 +20,7 @@ class Stream;
 
 class Completion {
  public:
-  Completion(Stream* origin, bool timed) : origin_(origin), timed_(timed) {}
+  Completion(Stream* origin, bool timed);
 
   bool done() const noexcept { return done_.load(std::memory_order_seq_cst); }
   void complete() noexcept;  // takes the time, wakes the streams that wait for it
@@ -28,6 +28,7 @@ class Completion {
   bool call_back(Stream* stream);
 
   Stream* origin() const noexcept { return origin_; }
+  void throw_failure() const;  // of the origin, unless that stream is gone
   bool timed() const noexcept { return timed_; }
   uint64_t nanoseconds() const noexcept { return nanoseconds_; }  // steady clock, once done
 
@@ -37,6 +38,7 @@ class Completion {
   std::atomic<bool> done_{false};
   SpinLock lock_;
   Stream* const origin_;
+  const int origin_id_;
   const bool timed_;
   uint64_t nanoseconds_ = 0;
   std::vector<Stream*> blocked_;

@@ -35,7 +35,7 @@ void lock_patiently(int fd) {
 
 }  // namespace
 
-Records::Records(const std::string& folder) {
+Records::Records(const std::string& folder) : process_(getpid()) {
   open_folder(folder);
   create_own();
 }

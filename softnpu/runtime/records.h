@@ -35,6 +35,7 @@ class Records {
   };
 
   Record& own() { return *own_; }
+  int process() const { return process_; }
   // Sums the records of the other living processes into `sum`, removing stale ones. The lock is held.
   void add_others(Record* sum);
 
@@ -48,6 +49,7 @@ class Records {
   void open_folder(const std::string& folder);
   void create_own();
 
+  int process_ = -1;
   int folder_fd_ = -1;
   int lock_fd_ = -1;
   Record* own_ = nullptr;

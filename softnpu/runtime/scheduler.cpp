@@ -137,7 +137,7 @@ void Stream::run(Task* task) noexcept {
                     (failed_.load(std::memory_order_relaxed) && stop_on_failure_.load(std::memory_order_relaxed));
   if (__builtin_expect(!drop, true)) {
     try {
-      if (traced()) fprintf(stderr, "softnpu: card %d stream %d: %s\n", context_->card, id_, task->describe().c_str());
+      if (traced()) fprintf(stderr, "softnpu: card %d stream %d: %s\n", context_->card, id(), task->describe().c_str());
       task->run();
     } catch (const Failure& f) {
       remember_failure(f.code, task->describe() + ": " + f.text);
@@ -214,7 +214,7 @@ CompletionPtr Stream::awaited_by_head() {
 bool Stream::await(const CompletionPtr& completion, const Deadline& deadline) {
   if (completion->done()) return true;
   if (t_thread.running == this)
-    fail(ACL_ERROR_RT_STREAM_NOT_COMPLETE, "a task or callback of stream %d waits for its own stream", id_);
+    fail(ACL_ERROR_RT_STREAM_NOT_COMPLETE, "a task or callback of stream %d waits for its own stream", id());
   const bool helps = !deadline.finite && !t_thread.running && t_thread.helping < kHelpDepth && !asynchronous();
   for (;;) {
     if (helps && take_token(held)) run_queue(Role::helper, completion.get());
@@ -283,13 +283,13 @@ void Stream::start_worker() {
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   if (!worker_started_)
-    fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "stream %d cannot have its worker thread: the limit of threads is reached", id_);
+    fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "stream %d cannot have its worker thread: the limit of threads is reached", id());
   watch_process_exit();
 }
 
 void Stream::work() {
   char name[16];
-  snprintf(name, sizeof name, "softnpu-%d", id_);
+  snprintf(name, sizeof name, "softnpu-%d", id());
   pthread_setname_np(pthread_self(), name);
   for (;;) {
     {

@@ -53,14 +53,14 @@ Stream& Stream::launchable(aclrtStream handle) {
   if (!handle) return *context.default_stream;
   Stream& stream = checked(handle);
   if (stream.context_ != &context)
-    fail(ACL_ERROR_RT_STREAM_CONTEXT, "stream %d belongs to card %d, but this thread works on card %d", stream.id_,
+    fail(ACL_ERROR_RT_STREAM_CONTEXT, "stream %d belongs to card %d, but this thread works on card %d", stream.id(),
          stream.context_->card, context.card);
   return stream;
 }
 
 void Stream::destroy(Ending ending, const Deadline& deadline) {
   if (t_thread.running == this)
-    fail(ACL_ERROR_RT_STREAM_NOT_COMPLETE, "a task or callback of stream %d destroys its own stream", id_);
+    fail(ACL_ERROR_RT_STREAM_NOT_COMPLETE, "a task or callback of stream %d destroys its own stream", id());
   if (ending == Ending::drained) drain({});
   uint32_t tag = kTag;
   if (!tag_.compare_exchange_strong(tag, 0)) return;  // another thread was faster
@@ -83,7 +83,7 @@ void Stream::remember_failure(int code, const std::string& text) noexcept {
   if (failed_.load(std::memory_order_relaxed)) return;  // the first one is the cause of the others, usually
   failure_code_ = code;
   try {
-    failure_text_ = text + " (stream " + std::to_string(id_) + " of card " + std::to_string(context_->card) + ")";
+    failure_text_ = text + " (stream " + std::to_string(id()) + " of card " + std::to_string(context_->card) + ")";
   } catch (...) {
     failure_text_.clear();
   }

@@ -37,7 +37,7 @@ class alignas(64) Stream {
   void destroy(Ending ending, const Deadline& deadline = Deadline::after_milliseconds(kPatience));
 
   Context& context() const noexcept { return *context_; }
-  int id() const noexcept { return id_; }
+  int id() const noexcept { return id_.load(std::memory_order_relaxed); }
   bool alive() const noexcept { return tag_.load(std::memory_order_acquire) == kTag; }
   bool open() const noexcept { return context_ != nullptr; }
 
@@ -105,7 +105,7 @@ class alignas(64) Stream {
   std::atomic<uint64_t> state_{0};                 // low half: queued entries; high half: threads asleep in await()
   std::atomic<uint64_t> executed_{0};
   Context* context_ = nullptr;
-  int id_ = -1;
+  std::atomic<int> id_{-1};
 
   std::mutex mutex_;                               // queue_, worker_*, failure_*
   std::condition_variable work_;                   // the worker sleeps here

@@ -244,19 +244,16 @@ TEST_P(CachingAllocator, absurd_sizes_are_out_of_memory) {
 TEST_P(CachingAllocator, garbage_is_collected_above_the_threshold_oldest_first) {
   const auto total = static_cast<double>(total_on_card());
   caching_allocator::set_memory_fraction(200.0 * kMiB / total, 0);
-  caching_allocator::settings::set("garbage_collection_threshold:0.5");
-  void* young = nullptr;
-  {
-    auto old = allocate(40 * kMiB);
-    const auto recent = allocate(50 * kMiB);
-    young = recent.get();
-    old.clear();
-    allocate(12 * kMiB).clear();  // a search, so that the first block is older than the second
-  }
-  const auto ptr = allocate(60 * kMiB);  // 102 + 60 MiB are over 100 MiB
-  EXPECT_LE(reserved(), static_cast<int64_t>(122 * kMiB));
+  caching_allocator::settings::set("garbage_collection_threshold:0.9");
+  auto older = allocate(40 * kMiB), younger = allocate(44 * kMiB);
+  void* const address = younger.get();
+  older.clear();
+  const auto used = allocate(42 * kMiB);
+  younger.clear();
+  const auto more = allocate(60 * kMiB);  // 126 + 60 MiB are over 180 MiB
+  EXPECT_EQ(reserved(), static_cast<int64_t>((44 + 42 + 60) * kMiB));
   EXPECT_EQ(stats().num_alloc_retries, 0);
-  EXPECT_NE(young, nullptr);
+  EXPECT_EQ(allocate(44 * kMiB).get(), address);
   caching_allocator::settings::set("");
 }
 

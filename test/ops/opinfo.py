@@ -7,7 +7,7 @@ call the npu must raise too. Inputs are made on the CPU and copied with their st
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,7 +41,7 @@ class FindsRandom(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def pairs(dtypes: Iterable[torch.dtype]) -> list[tuple[str, torch.dtype]]:
+def pairs(dtypes: Sequence[torch.dtype]) -> list[tuple[str, torch.dtype]]:
     """Every (operator, dtype) that the OpInfo supports on the CPU."""
     return [(name, dtype) for name, op in OPS.items() for dtype in dtypes if dtype in op.supported_dtypes("cpu")]
 
@@ -120,7 +120,7 @@ class Comparison:
             except Exception as error:
                 missing = isinstance(error, NotImplementedError) and "no npu kernel" in str(error)
                 result.status = "fallback" if missing else "fail"
-                result.detail = f"sample {number}: {describe(sample)}: {type(error).__name__}: {str(error)[:600]}"
+                result.detail = f"sample {number}: {describe(sample)}: {type(error).__name__}: {' '.join(str(error).split())[:600]}"
                 recover()
                 return result
             if checked:
@@ -230,8 +230,8 @@ def same_layout(t: torch.Tensor) -> torch.Tensor:
 
 
 def transposed_layout(t: torch.Tensor) -> torch.Tensor:
-    return torch.ones([2 * n for n in reversed(t.shape)], dtype=t.dtype)[tuple(slice(0, None, 2) for _ in t.shape)].permute(
-        *reversed(range(t.dim())))
+    sparse = torch.ones([2 * n for n in reversed(t.shape)], dtype=t.dtype)[tuple(slice(0, None, 2) for _ in t.shape)]
+    return sparse.permute(list(reversed(range(t.dim()))))
 
 
 def no_elements(t: torch.Tensor) -> torch.Tensor:

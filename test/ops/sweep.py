@@ -61,7 +61,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path.cwd(), help="folder of sweep.json and sweep.md")
     options = parser.parse_args()
 
-    pairs = [(op, str(dtype).removeprefix("torch.")) for op, dtype in opinfo.pairs(getattr(torch, d) for d in options.dtype)
+    pairs = [(op, str(dtype).removeprefix("torch.")) for op, dtype in opinfo.pairs([getattr(torch, d) for d in options.dtype])
              if re.match(options.op, op)]
     done = Counter()
 

@@ -104,3 +104,21 @@ TEST(Fork, child_does_not_keep_the_parents_bytes) {
   kill(grandchild, SIGKILL);
   ASSERT_OK(aclrtSetDevice(0));
 }
+
+// Asking about memory opens the parent's record; the child must have one of its own.
+CHILD(fork_after_question) {
+  aclrtUtilizationInfo info;
+  if (aclInit(nullptr) != 0 || aclrtGetDeviceUtilizationRate(0, &info) != 0) return 1;
+  const int code = in_fork([] {
+    void* memory = nullptr;
+    if (aclrtSetDevice(0) != 0 || aclrtMalloc(&memory, 64 << 20, ACL_MEM_MALLOC_HUGE_FIRST) != 0) return 1;
+    return aclrtFree(memory);
+  });
+  test::tell(std::to_string(code) + " " + std::to_string(aclrtGetDeviceUtilizationRate(0, &info)));
+  return 0;
+}
+
+TEST(Fork, after_a_question_about_memory_gives_a_normal_process) {
+  test::Child child("fork_after_question");
+  EXPECT_EQ(child.hear(), "0 0");
+}
