@@ -30,22 +30,31 @@ class Kernel:
     signature: aclnn.Signature
     statement: str
     loop: str
-    includes: list[str]
     workspace: bool
 
 
-def load_kernels(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Kernel]:
-    kernels = {}
+@dataclass
+class Table:
+    name: str
+    includes: list[str]
+    kernels: list[Kernel]
+
+
+def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Table]:
+    tables, seen = [], set()
     for file in sorted(folder.glob("*.yaml")):
         table = yaml.load(file.read_text(), yaml.CSafeLoader)
+        kernels = []
         for name, statement in table["kernels"].items():
             if name not in signatures:
                 raise SystemExit(f"{file.name}: {name} has no signature in abi/")
-            if name in kernels:
+            if name in seen:
                 raise SystemExit(f"{file.name}: {name} has a kernel already")
             statement, loop = statement if isinstance(statement, list) else (statement, "")
-            kernels[name] = Kernel(signatures[name], statement, loop, table.get("includes", []), table.get("workspace", False))
-    return list(kernels.values())
+            seen.add(name)
+            kernels.append(Kernel(signatures[name], statement, loop, table.get("workspace", False)))
+        tables.append(Table(file.stem, table.get("includes", []), kernels))
+    return tables
 
 
 def dtype_mask(name: str) -> str:
@@ -106,15 +115,11 @@ def main() -> None:
     parser.add_argument("--abi", type=Path, required=True)
     parser.add_argument("--kernels", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--shards", type=int, required=True)
     options = parser.parse_args()
-
-    kernels = load_kernels(options.kernels, aclnn.load(options.abi))
-    for shard in range(options.shards):
-        chosen = kernels[shard::options.shards]
-        includes = sorted({i for k in chosen for i in k.includes})
-        text = HEADER.format(includes="\n".join(f'#include "{i}"' if i.endswith(".h") and "/" not in i else f"#include <{i}>" for i in includes))
-        aclnn.write_if_changed(options.out / f"entries_{shard + 1}.cpp", text + "".join(map(emit, chosen)))
+    for table in load_tables(options.kernels, aclnn.load(options.abi)):
+        includes = "\n".join(f'#include "{i}"' if i.endswith(".h") and "/" not in i else f"#include <{i}>" for i in table.includes)
+        text = HEADER.format(includes=includes) + "".join(map(emit, table.kernels))
+        aclnn.write_if_changed(options.out / f"{table.name}_entries.cpp", text)
 
 
 if __name__ == "__main__":

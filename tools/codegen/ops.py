@@ -306,12 +306,11 @@ namespace {{
 """
 
 
-def emit(shard: int, units: list[list[Wrapper]]) -> str:
-    wrappers = [w for unit in units for w in unit]
+def emit(table: str, wrappers: list[Wrapper]) -> str:
     includes = sorted({h for w in wrappers for h in w.headers})
     text = HEADER.format(includes="\n".join(f"#include <{h}>" for h in includes))
     text += "\n".join(w.code for w in wrappers)
-    text += f"\n}}  // namespace\n\nNPU_REGISTER(generated_{shard}) {{\n"
+    text += f"\n}}  // namespace\n\nNPU_REGISTER({table}) {{\n"
     text += "".join(f'  reg("{w.name}", "{w.overload}", &{w.symbol}, "{w.acl}");\n' for w in wrappers)
     return text + "}\n\n}  // namespace npu::ops\n"
 
@@ -323,10 +322,12 @@ def emit_types(signatures: dict[str, aclnn.Signature]) -> str:
     return text + "\n}  // namespace npu::ops::abi\n"
 
 
-def load_tables(folder: Path) -> list[tuple[str, dict]]:
-    entries = []
+def load_tables(folder: Path) -> dict[str, list[tuple[str, dict]]]:
+    """Table name -> (section, entry) of each of its lines."""
+    tables: dict[str, list[tuple[str, dict]]] = {}
     for file in sorted(folder.glob("*.yaml")):
         table = yaml.load(file.read_text(), yaml.CSafeLoader) or {}
+        entries = tables.setdefault(file.stem, [])
         for section in table:
             if section not in ("structured", "functions"):
                 raise SystemExit(f"{file.name}: unknown section {section}")
@@ -334,7 +335,7 @@ def load_tables(folder: Path) -> list[tuple[str, dict]]:
                 if unknown := set(entry) - KEYS:
                     raise SystemExit(f"{file.name}: {entry.get('op')}: unknown keys {sorted(unknown)}")
                 entries.append((section, entry))
-    return entries
+    return tables
 
 
 def load_upstream() -> tuple[dict[str, NativeFunction], dict[str, NativeFunctionsGroup]]:
@@ -353,23 +354,22 @@ def main() -> None:
     parser.add_argument("--abi", type=Path, required=True)
     parser.add_argument("--tables", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--shards", type=int, required=True)
     options = parser.parse_args()
 
     generator = Generator(aclnn.load(options.abi), *load_upstream())
-    units, seen = [], {}
-    for section, entry in load_tables(options.tables):
-        unit = generator.structured(entry) if section == "structured" else generator.function(entry)
-        for w in unit:
-            key = f"{w.name}.{w.overload}"
-            if key in seen:
-                raise SystemExit(f"{key} is registered by {seen[key]} and by {entry['op']}")
-            seen[key] = entry["op"]
-        units.append(unit)
+    seen: dict[str, str] = {}
+    for table, entries in load_tables(options.tables).items():
+        wrappers = []
+        for section, entry in entries:
+            unit = generator.structured(entry) if section == "structured" else generator.function(entry)
+            for w in unit:
+                key = f"{w.name}.{w.overload}"
+                if key in seen:
+                    raise SystemExit(f"{key} is registered by {seen[key]} and by {entry['op']}")
+                seen[key] = entry["op"]
+            wrappers += unit
+        aclnn.write_if_changed(options.out / f"{table}_ops.cpp", emit(table, wrappers))
     aclnn.write_if_changed(options.out / "aclnn_types.h", emit_types(generator.signatures))
-    for shard in range(options.shards):
-        chosen = units[shard::options.shards]
-        aclnn.write_if_changed(options.out / f"ops_{shard + 1}.cpp", emit(shard + 1, chosen))
 
 
 if __name__ == "__main__":
