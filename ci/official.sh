@@ -1,24 +1,46 @@
 #!/usr/bin/env bash
-# Runs the unmodified official torch-npu wheel, a client of the CANN ABI written by others, on the softnpu of build/.
-# Needs a finished build (ci/build.sh). Skips only if the wheel cannot be had. Its environment is build/official.
+# Runs test/official with the unmodified official torch-npu wheel, a client of the CANN ABI written by others, on softnpu.
+# Arguments choose modules or checks. Skips, with a message, only if the wheel cannot be downloaded. Environment:
+#   OFFICIAL_VENV    the client's virtual environment, made on the first run (default build/official)
+#   SOFTNPU_PREFIX   a folder with lib64/libsoftnpu.so (default that of build/, else of the installed torch_npu)
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
-venv=build/official
-pip=("$venv/bin/python" -m pip --disable-pip-version-check --quiet)
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+venv="${OFFICIAL_VENV:-$here/build/official}"
+wheel="torch-npu==2.13.0"
 
-if [ ! -e "$venv/complete" ]; then
-  rm -rf "$venv"
+softnpu="${SOFTNPU_PREFIX:-$here/build/torch_npu/softnpu}"
+if [ -z "${SOFTNPU_PREFIX:-}" ] && [ ! -e "$softnpu/lib64/libsoftnpu.so" ]; then
+  # From "/", because the folder torch_npu of this checkout would be found first.
+  softnpu="$(cd / && python3 -c 'import importlib.util as u; print(u.find_spec("torch_npu").submodule_search_locations[0])')/softnpu" ||
+    softnpu=""
+fi
+if [ ! -e "$softnpu/lib64/libopapi.so" ]; then
+  echo "official: no softnpu in '$softnpu'; cure: bash ci/build.sh, or set SOFTNPU_PREFIX" >&2
+  exit 1
+fi
+
+complete() {
+  [ -x "$venv/bin/python" ] && "$venv/bin/python" - <<'END'
+import importlib.metadata as packages
+import sys
+versions = {package.name.lower().replace("_", "-"): package.version for package in packages.distributions()}
+sys.exit(not (versions.get("torch-npu") == "2.13.0" and {"torch", "numpy", "pyyaml"} <= versions.keys()))
+END
+}
+if ! complete; then
   python3 -m venv "$venv"
-  if ! "${pip[@]}" download --no-deps --dest "$venv/wheel" torch-npu==2.13.0; then
-    echo "official: SKIPPED, the wheel torch-npu==2.13.0 cannot be downloaded here"
+  pip=("$venv/bin/python" -m pip --disable-pip-version-check --quiet)
+  if ! "${pip[@]}" download --no-deps --dest "$venv/wheel" "$wheel"; then
+    echo "official: SKIPPED, $wheel cannot be downloaded here"
     exit 0
   fi
   # The wheel imports numpy and yaml without declaring them.
-  "${pip[@]}" install torch==2.13.0 numpy pyyaml "$venv"/wheel/*.whl
-  touch "$venv/complete"
+  "${pip[@]}" install torch==2.13.0 numpy pyyaml
+  "${pip[@]}" install --no-deps "$venv"/wheel/*.whl
 fi
 
-export TORCH_NPU_RUNTIME=soft
 unset ASCEND_HOME_PATH ASCEND_TOOLKIT_HOME
-source build/torch_npu/softnpu/set_env.sh
-exec "$venv/bin/python" ci/official_run.py
+TORCH_NPU_RUNTIME=soft
+# shellcheck source=/dev/null
+. "$softnpu/set_env.sh"
+exec "$venv/bin/python" "$here/test/official/run.py" "$@"

@@ -47,7 +47,14 @@ bool same_layout(const Tensor& a, const Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.strides() == b.strides() && a.is_non_overlapping_and_dense();
 }
 
-void launch_copy(const Tensor& dst, const Tensor& src) { NPU_EXEC(aclnnInplaceCopy, dst, src); }
+void launch_copy(const Tensor& dst, const Tensor& src) {
+  if (has_acl_type(dst.scalar_type()) || dst.scalar_type() != src.scalar_type()) {
+    NPU_EXEC(aclnnInplaceCopy, dst, src);
+  } else {  // types that the ABI cannot name travel as bytes
+    TORCH_CHECK_TYPE(dst.element_size() == 1, "npu cannot copy strided tensors of type ", dst.scalar_type());
+    NPU_EXEC(aclnnInplaceCopy, dst.view(at::kByte), src.view(at::kByte));
+  }
+}
 
 void copy_on_card(const Tensor& dst, const Tensor& src) {
   if (same_layout(dst, src) && dst.data_ptr() != src.data_ptr())

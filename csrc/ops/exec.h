@@ -29,7 +29,8 @@ struct AclOp {
   aclnnLaunch phase_two = nullptr;
 };
 
-aclDataType acl_type(at::ScalarType dtype);  // throws for types the ABI has no number for
+bool has_acl_type(at::ScalarType dtype);     // whether the ABI has a number for it
+aclDataType acl_type(at::ScalarType dtype);  // throws where it has none
 
 class Packer {
  public:

@@ -31,7 +31,9 @@ int destroy_bools(const void* t) { return acl::api().aclDestroyBoolArray(static_
 
 }  // namespace
 
-aclDataType acl_type(at::ScalarType dtype) {
+namespace {
+
+aclDataType find_acl_type(at::ScalarType dtype) {
   using S = at::ScalarType;
   switch (dtype) {
     case S::Float: return ACL_FLOAT;
@@ -54,9 +56,18 @@ aclDataType acl_type(at::ScalarType dtype) {
     case S::Float8_e4m3fn: return ACL_FLOAT8_E4M3FN;
     case S::Float8_e8m0fnu: return ACL_FLOAT8_E8M0;
     case S::Float4_e2m1fn_x2: return ACL_FLOAT4_E2M1;
-    default:
-      TORCH_CHECK_TYPE(false, "npu operators do not take tensors of type ", dtype, "; convert to a supported type first");
+    default: return ACL_DT_UNDEFINED;
   }
+}
+
+}  // namespace
+
+bool has_acl_type(at::ScalarType dtype) { return find_acl_type(dtype) != ACL_DT_UNDEFINED; }
+
+aclDataType acl_type(at::ScalarType dtype) {
+  const auto type = find_acl_type(dtype);
+  TORCH_CHECK_TYPE(type != ACL_DT_UNDEFINED, "npu operators do not take tensors of type ", dtype, "; convert to a supported type first");
+  return type;
 }
 
 void Packer::add(const at::Tensor& t) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "acl/library.h"
+#include "runtime/device.h"
 
 namespace npu::ops {
 
@@ -29,6 +30,12 @@ bool provided(const char* names) {
   return true;
 }
 
+void withdraw_missing_ops() {
+  std::erase_if(registrations(), [](const Registration& r) { return !provided(r.acl); });
+}
+
+[[maybe_unused]] const bool g_at_init = (at_init(withdraw_missing_ops), true);
+
 }  // namespace
 
 void register_op(const char* name, const char* overload, c10::KernelFunction kernel, const char* acl) {
@@ -37,8 +44,5 @@ void register_op(const char* name, const char* overload, c10::KernelFunction ker
                                       nullptr, "torch_npu generated wrapper")});
 }
 
-void withdraw_missing_ops() {
-  std::erase_if(registrations(), [](const Registration& r) { return !provided(r.acl); });
-}
 
 }  // namespace npu::ops

@@ -18,9 +18,6 @@ void reg(const char* name, const char* overload, F* function, const char* acl) {
 template <class F>
 void manual(const char* name, const char* overload, F* function) { reg(name, overload, function, ""); }
 
-// Called once, when the device is first used.
-void withdraw_missing_ops();
-
 }  // namespace npu::ops
 
 // Body of registrations that run when the library is loaded: NPU_REGISTER(copy) { manual(...); }

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "acl/check.h"
 #include "acl/config.h"
@@ -33,6 +34,11 @@ std::atomic<bool> g_opened[kMaxDevices];         // cards this process has a con
 const std::optional<std::string>& visible_devices() {
   static const auto* value = new auto(config::visible_devices());
   return *value;
+}
+
+std::vector<void (*)()>& init_functions() {
+  static auto* functions = new std::vector<void (*)()>;
+  return *functions;
 }
 
 State state() noexcept { return g_state.load(std::memory_order_acquire); }
@@ -75,11 +81,11 @@ void bind(c10::DeviceIndex device) {
   g_opened[device].store(true, std::memory_order_release);
 }
 
-// Waits two seconds for all cards together. A card still at work then is left to the end of the process.
+// Waits a second for all cards together. A card still at work then is left to the end of the process.
 void close_cards() noexcept {
   using namespace std::chrono;
   const auto& api = acl::api();
-  const auto deadline = steady_clock::now() + seconds(2);
+  const auto deadline = steady_clock::now() + seconds(1);
   const auto wait = api.aclrtSynchronizeDeviceWithTimeout;
   bool all_closed = true;
   for (int device = 0; device < g_count; device++) {
@@ -108,6 +114,8 @@ void warn_if_visible_devices_changed() noexcept {
 
 }  // namespace
 
+void at_init(void (*function)()) { init_functions().push_back(function); }
+
 void init() {
   if (C10_LIKELY(state() == State::ready)) return;
   static std::mutex mutex;
@@ -116,6 +124,7 @@ void init() {
   if (state() == State::ready) return;
   TORCH_CHECK(state() != State::finalized, "The NPU was already shut down; this happens when the interpreter exits.");
   init_runtime();
+  for (const auto function : init_functions()) function();
   pthread_atfork(nullptr, nullptr, mark_forked);
   std::atexit(finalize);  // for C++ programs; Python calls it earlier
   g_state.store(State::ready, std::memory_order_release);

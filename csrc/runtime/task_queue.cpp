@@ -49,7 +49,7 @@ using Clock = std::chrono::steady_clock;
 constexpr uint64_t kSlots = 1024;
 constexpr size_t kInlineBytes = 480;  // a slot is 512 bytes
 constexpr auto kSpin = std::chrono::microseconds(20);
-constexpr auto kStopTime = std::chrono::seconds(2);
+constexpr auto kStopTime = std::chrono::seconds(1);
 constexpr Ticket kNobody = std::numeric_limits<Ticket>::max();
 
 struct Slot {

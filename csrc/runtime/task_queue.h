@@ -28,7 +28,7 @@ void drain();
 bool is_done(Ticket ticket) noexcept;      // whether that push has been handed to the provider; never waits
 void wait(Ticket ticket);                  // like drain(), up to that push
 bool on_consumer_thread() noexcept;
-void stop() noexcept;                      // at exit: drains for two seconds at most; level 0 from then on
+void stop() noexcept;                      // at exit: drains for a second at most; level 0 from then on
 
 // How to wait without the GIL: calls wait(argument), with the GIL released if the calling thread holds it. Told to us by
 // csrc/python; without it waiting keeps the GIL.

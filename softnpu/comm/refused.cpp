@@ -1,7 +1,8 @@
 // Collectives between cards: not there yet. Every entry point answers HCCL_E_NOT_SUPPORT with a message.
 #include "entry/refuse.h"
 
-#define NPU_COLLECTIVE(name) NPU_REFUSE_AS(int, HCCL_E_NOT_SUPPORT, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, name, "collectives")
+#define NPU_COLLECTIVE(name) \
+  NPU_REFUSE_AS(int, HCCL_E_NOT_SUPPORT, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, name, "collectives")
 NPU_COLLECTIVE(HcclAllGather)
 NPU_COLLECTIVE(HcclAllGatherV)
 NPU_COLLECTIVE(HcclAllReduce)

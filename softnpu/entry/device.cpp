@@ -103,10 +103,17 @@ aclError aclGetDeviceCapability(uint32_t device, aclDeviceInfo info, int64_t* va
     const Soc& soc = *config().soc;
     required(value, "value");
     switch (info) {
-      case ACL_DEVICE_INFO_AI_CORE_NUM: *value = soc.ai_cores; return;
-      case ACL_DEVICE_INFO_VECTOR_CORE_NUM: *value = soc.vector_cores; return;
-      case ACL_DEVICE_INFO_L2_SIZE: *value = static_cast<int64_t>(soc.l2_bytes); return;
-      default: fail(ACL_ERROR_INVALID_PARAM, "deviceInfo %d is unknown", static_cast<int>(info));
+      case ACL_DEVICE_INFO_AI_CORE_NUM:
+        *value = soc.ai_cores;
+        return;
+      case ACL_DEVICE_INFO_VECTOR_CORE_NUM:
+        *value = soc.vector_cores;
+        return;
+      case ACL_DEVICE_INFO_L2_SIZE:
+        *value = static_cast<int64_t>(soc.l2_bytes);
+        return;
+      default:
+        fail(ACL_ERROR_INVALID_PARAM, "deviceInfo %d is unknown", static_cast<int>(info));
     }
   });
 }

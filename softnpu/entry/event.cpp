@@ -53,16 +53,16 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status) {
   return guard("aclrtQueryEventStatus", [&] {
     const CompletionPtr completion = Event::checked(event).current();
-    *required(status, "status") = completion && completion->done() ? ACL_EVENT_RECORDED_STATUS_COMPLETE
-                                                                   : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    *required(status, "status") =
+        completion && completion->done() ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
   });
 }
 
 aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status) {
   return guard("aclrtQueryEventWaitStatus", [&] {
     const CompletionPtr completion = Event::checked(event).current();
-    *required(status, "waitStatus") = completion && completion->waits.load() != 0 ? ACL_EVENT_WAIT_STATUS_NOT_READY
-                                                                                  : ACL_EVENT_WAIT_STATUS_COMPLETE;
+    *required(status, "waitStatus") =
+        completion && completion->waits.load() != 0 ? ACL_EVENT_WAIT_STATUS_NOT_READY : ACL_EVENT_WAIT_STATUS_COMPLETE;
   });
 }
 

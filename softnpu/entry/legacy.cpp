@@ -1,5 +1,6 @@
-// Descriptors of the single-operator interface that came before aclnn. Clients build them and then run the operator with
-// aclopCompileAndExecute, which softnpu refuses (refused.cpp): the objects are real, attributes are accepted and unused.
+// Descriptors of the single-operator interface that came before aclnn. Clients build them and then run the operator
+// with aclopCompileAndExecute, which softnpu refuses (refused.cpp): the objects are real, attributes are accepted and
+// unused.
 #include <atomic>
 #include <string>
 #include <vector>
@@ -103,7 +104,8 @@ size_t aclGetTensorDescNumDims(const aclTensorDesc* desc) {
 aclError aclGetTensorDescDimV2(const aclTensorDesc* desc, size_t index, int64_t* size) {
   return guard("aclGetTensorDescDimV2", [&] {
     const auto& dims = checked(g_descs, desc, "desc").dims;
-    if (index >= dims.size()) fail(ACL_ERROR_INVALID_PARAM, "index %zu, but there are %zu dimensions", index, dims.size());
+    if (index >= dims.size())
+      fail(ACL_ERROR_INVALID_PARAM, "index %zu, but there are %zu dimensions", index, dims.size());
     *required(size, "dimSize") = dims[index];
   });
 }

@@ -80,7 +80,8 @@ aclError aclrtFreeHost(void* address) {
 aclError aclrtHostRegister(void* address, uint64_t size, aclrtHostRegisterType type, void** device_address) {
   return guard("aclrtHostRegister", [&] {
     required(device_address, "devPtr");
-    if (type != ACL_HOST_REGISTER_MAPPED) fail(ACL_ERROR_RT_PARAM_INVALID, "type %d is unknown", static_cast<int>(type));
+    if (type != ACL_HOST_REGISTER_MAPPED)
+      fail(ACL_ERROR_RT_PARAM_INVALID, "type %d is unknown", static_cast<int>(type));
     register_host(required(address, "ptr"), size);
     *device_address = address;
   });

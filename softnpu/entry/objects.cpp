@@ -7,8 +7,9 @@
 
 using namespace softnpu;
 
-aclTensor* aclCreateTensor(const int64_t* sizes, uint64_t rank, aclDataType dtype, const int64_t* strides, int64_t offset,
-                           aclFormat format, const int64_t* storage, uint64_t storage_rank, void* data) {
+aclTensor* aclCreateTensor(const int64_t* sizes, uint64_t rank, aclDataType dtype, const int64_t* strides,
+                           int64_t offset, aclFormat format, const int64_t* storage, uint64_t storage_rank,
+                           void* data) {
   return guard_pointer("aclCreateTensor", [&] {
     return create_tensor(sizes, rank, dtype, strides, offset, format, storage, storage_rank, data);
   });
@@ -69,7 +70,8 @@ int aclGetViewShape(const aclTensor* tensor, int64_t** sizes, uint64_t* rank) {
   });
 }
 
-// A pool for descriptors of one call. softnpu's objects come from arenas of their own, so there is nothing to open or close.
+// A pool for descriptors of one call. softnpu's objects come from arenas of their own, so there is nothing to open or
+// close.
 int InitHugeMemThreadLocal(void*, bool) { return 0; }
 void UnInitHugeMemThreadLocal(void*, bool) {}
 void ReleaseHugeMem(void*, bool) {}

@@ -78,10 +78,17 @@ aclError aclGetCannAttribute(aclCannAttr attribute, int32_t* value) {
   return guard("aclGetCannAttribute", [&] {
     required(value, "num");
     switch (attribute) {
-      case ACL_CANN_ATTR_INF_NAN: *value = 1; return;
-      case ACL_CANN_ATTR_BF16: *value = checked_config().soc->bf16; return;
-      case ACL_CANN_ATTR_JIT_COMPILE: *value = 0; return;
-      default: fail(ACL_ERROR_INVALID_PARAM, "attribute %d is unknown", static_cast<int>(attribute));
+      case ACL_CANN_ATTR_INF_NAN:
+        *value = 1;
+        return;
+      case ACL_CANN_ATTR_BF16:
+        *value = checked_config().soc->bf16;
+        return;
+      case ACL_CANN_ATTR_JIT_COMPILE:
+        *value = 0;
+        return;
+      default:
+        fail(ACL_ERROR_INVALID_PARAM, "attribute %d is unknown", static_cast<int>(attribute));
     }
   });
 }
@@ -97,7 +104,8 @@ aclError aclGetCompileopt(aclCompileOpt option, char* value, size_t length) {
   return guard("aclGetCompileopt", [&] {
     const std::string text = compile_option(option);
     required(value, "value");
-    if (length <= text.size()) fail(ACL_ERROR_INVALID_PARAM, "length %zu is too small for %zu bytes", length, text.size() + 1);
+    if (length <= text.size())
+      fail(ACL_ERROR_INVALID_PARAM, "length %zu is too small for %zu bytes", length, text.size() + 1);
     memcpy(value, text.c_str(), text.size() + 1);
   });
 }

@@ -1,5 +1,5 @@
-// The profiler's reporting functions that clients link. No profiler ever listens on softnpu: reports are dropped, times and
-// hashes are real. The facts have no prototypes; these are the parameters seen at call sites.
+// The profiler's reporting functions that clients link. No profiler ever listens on softnpu: reports are dropped, times
+// and hashes are real. The facts have no prototypes; these are the parameters seen at call sites.
 #include <time.h>
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// What softnpu does not have, by subject. Each line is an entry point that answers 207000 (or NULL, or 0) with a message.
+// What softnpu does not have, by subject. Each line is an entry point that answers 207000 (or NULL, or 0) with a
+// message.
 #include "refuse.h"
 
 // ---- Recording streams into graphs (aclmdlRICaptureGetInfo and ...ThreadExchangeMode are in stream.cpp) ----

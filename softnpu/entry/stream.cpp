@@ -16,7 +16,8 @@ void synchronize_stream(aclrtStream handle, int64_t milliseconds) {
   Stream& stream = Stream::checked(handle);
   ++g_counters.synchronizations;
   if (!stream.synchronize(Deadline::after_milliseconds(milliseconds)))
-    fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d was not done within %lld ms", stream.id(), (long long)milliseconds);
+    fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d was not done within %lld ms", stream.id(),
+         (long long)milliseconds);
 }
 
 }  // namespace
@@ -78,7 +79,8 @@ aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {
 }
 
 aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t* flag) {
-  return guard("aclrtGetStreamOverflowSwitch", [&] { *required(flag, "flag") = Stream::checked(stream).overflow_switch; });
+  return guard("aclrtGetStreamOverflowSwitch",
+               [&] { *required(flag, "flag") = Stream::checked(stream).overflow_switch; });
 }
 
 aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr attribute, aclrtStreamAttrValue* value) {
@@ -86,10 +88,16 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr attribute, 
     Stream& target = Stream::checked(stream);
     required(value, "value");
     switch (attribute) {
-      case ACL_STREAM_ATTR_FAILURE_MODE: target.stop_on_failure(value->failureMode == ACL_STOP_ON_FAILURE); return;
-      case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK: target.overflow_switch = value->overflowSwitch; return;
-      case ACL_STREAM_ATTR_USER_CUSTOM_TAG: return;  // for the eyes of hardware debuggers
-      default: fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream attribute %d", static_cast<int>(attribute));
+      case ACL_STREAM_ATTR_FAILURE_MODE:
+        target.stop_on_failure(value->failureMode == ACL_STOP_ON_FAILURE);
+        return;
+      case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:
+        target.overflow_switch = value->overflowSwitch;
+        return;
+      case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
+        return;  // for the eyes of hardware debuggers
+      default:
+        fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream attribute %d", static_cast<int>(attribute));
     }
   });
 }

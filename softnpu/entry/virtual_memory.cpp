@@ -54,7 +54,8 @@ aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandl
                                          uint64_t* shareable) {
   return guard("aclrtMemExportToShareableHandle", [&] {
     required(shareable, "shareableHandle");
-    if (type != ACL_MEM_HANDLE_TYPE_NONE) fail(ACL_ERROR_RT_PARAM_INVALID, "handleType %d is unknown", static_cast<int>(type));
+    if (type != ACL_MEM_HANDLE_TYPE_NONE)
+      fail(ACL_ERROR_RT_PARAM_INVALID, "handleType %d is unknown", static_cast<int>(type));
     *shareable = export_physical(handle, flags & ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION);
   });
 }

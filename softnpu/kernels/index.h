@@ -5,13 +5,15 @@
 
 #include <vector>
 
+#include "call.h"
+
 namespace softnpu::kernels {
 
 inline c10::List<std::optional<at::Tensor>> optional_list(const std::vector<at::Tensor>& tensors) {
   c10::List<std::optional<at::Tensor>> list;
-  // A client passes an absent index as NULL or as an empty tensor of any type but bool.
+  // A client passes an absent index as NULL or as an empty tensor of a type that cannot be an index (float32 was seen).
   for (const auto& t : tensors)
-    list.push_back(t.defined() ? std::optional<at::Tensor>(t) : std::nullopt);
+    list.push_back(t.defined() && !(t.numel() == 0 && t.is_floating_point()) ? std::optional<at::Tensor>(t) : std::nullopt);
   return list;
 }
 
@@ -27,6 +29,29 @@ template <class Source>
 void scatter(at::Tensor& out, const at::Tensor& self, int64_t dim, const at::Tensor& index, const Source& src, int64_t reduction) {
   if (reduction == 0) at::scatter_out(out, self, dim, index, src);
   else at::scatter_out(out, self, dim, index, src, reduction == 1 ? "add" : "multiply");
+}
+
+inline void split(std::vector<at::Tensor>& out, const at::Tensor& self, at::IntArrayRef sizes, int64_t dim) {
+  const auto parts = self.split_with_sizes(sizes, dim);
+  TORCH_CHECK(parts.size() == out.size(), "out has ", out.size(), " tensors, split_sizes ", parts.size());
+  for (size_t i = 0; i < parts.size(); i++) out[i].copy_(parts[i]);
+}
+
+inline void one_hot(at::Tensor& out, const at::Tensor& self, int64_t depth, const at::Tensor& on, const at::Tensor& off, int64_t axis) {
+  const auto hits = at::eq(self.unsqueeze(-1), at::arange(depth, self.options())).movedim(-1, axis);
+  out.copy_(at::where(hits, on, off));
+}
+
+// (values, inverse, counts) into three outputs of data-dependent size, the last two on demand.
+inline void set_unique(Call& call, size_t first, const std::tuple<at::Tensor, at::Tensor, at::Tensor>& result, bool inverse, bool counts) {
+  call.set_output(first, std::get<0>(result));
+  if (inverse) call.set_output(first + 1, std::get<1>(result));
+  if (counts) call.set_output(first + 2, std::get<2>(result));
+}
+
+// A dim beyond the rank means the flattened tensor: the official client passes 1000 for "none".
+inline std::optional<int64_t> dim_or_none(const at::Tensor& self, int64_t dim) {
+  return dim >= -self.dim() && dim < self.dim() ? std::optional<int64_t>(dim) : std::nullopt;
 }
 
 }  // namespace softnpu::kernels

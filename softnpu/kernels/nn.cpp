@@ -36,6 +36,12 @@ void max_pool2d_with_mask_backward(Tensor& out, const Tensor& grad_output, const
   max_pool2d_backward(out, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices);
 }
 
+void adaptive_max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef output_size) {
+  const auto [values, where] = at::adaptive_max_pool2d(self, output_size);
+  out.copy_(values);
+  indices.copy_(where);
+}
+
 void prelu_backward(Tensor& grad_input, Tensor& grad_weight, const Tensor& grad_output, const Tensor& self, const Tensor& weight) {
   std::vector<int64_t> shape(self.dim(), 1);  // weights lie along dimension 1
   if (weight.numel() > 1) shape[1] = weight.numel();

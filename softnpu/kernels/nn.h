@@ -29,6 +29,7 @@ void max_pool2d_backward(Tensor& out, const Tensor& grad_output, const Tensor& s
 // The operator's mask of maxima is opaque: it is left alone, and the gradient finds the maxima again.
 void max_pool2d_with_mask_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
                                    IntArrayRef padding, IntArrayRef dilation, bool ceil_mode);
+void adaptive_max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef output_size);
 void prelu_backward(Tensor& grad_input, Tensor& grad_weight, const Tensor& grad_output, const Tensor& self, const Tensor& weight);
 void batch_norm(Tensor& out, Tensor& save_mean, Tensor& save_invstd, const Tensor& input, const Optional& weight, const Optional& bias,
                 const Optional& running_mean, const Optional& running_var, bool training, double momentum, double eps);

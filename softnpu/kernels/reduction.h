@@ -20,8 +20,9 @@ void write(at::Tensor& a, at::Tensor& b, const std::tuple<at::Tensor, at::Tensor
   b.copy_(std::get<1>(result));
 }
 
+// Over one dimension, or over all of them.
 inline void aminmax(at::Tensor& min, at::Tensor& max, const at::Tensor& self, at::IntArrayRef dim, bool keepdim) {
-  at::aminmax_out(min, max, self, dim.empty() ? std::nullopt : std::optional<int64_t>(dim[0]), keepdim);
+  at::aminmax_out(min, max, self, dim.size() == 1 ? std::optional<int64_t>(dim[0]) : std::nullopt, keepdim);
 }
 
 }  // namespace softnpu::kernels

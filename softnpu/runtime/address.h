@@ -9,11 +9,11 @@ namespace softnpu {
 
 // One reservation covers all cards; the kernels' mapping lies at a constant distance from it.
 struct Window {
-  uintptr_t base = 0;      // first device address
-  uintptr_t size = 0;      // bytes over all cards
-  intptr_t distance = 0;   // kernel address - device address
+  uintptr_t base = 0;     // first device address
+  uintptr_t size = 0;     // bytes over all cards
+  intptr_t distance = 0;  // kernel address - device address
 };
-extern Window g_window;    // set once, when the first card is opened
+extern Window g_window;  // set once, when the first card is opened
 
 inline bool is_device_address(const void* p) noexcept {
   return reinterpret_cast<uintptr_t>(p) - g_window.base < g_window.size;

@@ -1,9 +1,13 @@
-// Where the objects behind handles live. A slot is constructed once and never given back to the heap, so a handle can be
-// checked with three reads, whatever it points at: inside the arena, at a slot, alive. No lock, no registry. A slot is used
-// again only after kRest others were given back, so that a stale handle meets a dead object and not somebody else's.
+// Where the objects behind handles live. A slot is constructed once and never given back to the heap, so a handle can
+// be checked with three reads, whatever it points at: inside the arena, at a slot, alive. No lock, no registry. A slot
+// is used again only after kRest others were given back, so that a stale handle meets a dead object and not somebody
+// else's.
 #pragma once
 
 #include <sys/mman.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
 
 #include <atomic>
 #include <cstddef>
@@ -16,8 +20,9 @@
 
 namespace softnpu {
 
-// T is default-constructible and has `bool alive() const noexcept`; acquire() hands out a slot that is not alive, in the
-// state its last user left (vectors keep their capacity). The caller brings it to life, and ends it before release().
+// T is default-constructible and has `bool alive() const noexcept`; acquire() hands out a slot that is not alive, in
+// the state its last user left (vectors keep their capacity). The caller brings it to life, and ends it before
+// release().
 template <class T>
 class Arena {
  public:
@@ -73,6 +78,9 @@ class Arena {
       void* memory = mmap(nullptr, capacity_ * sizeof(Slot), PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (memory == MAP_FAILED) throw std::bad_alloc();
+#ifdef __SANITIZE_ADDRESS__
+      __lsan_register_root_region(memory, capacity_ * sizeof(Slot));  // what slots own is not leaked
+#endif
       slots = static_cast<Slot*>(memory);
       slots_.store(slots, std::memory_order_release);
     }

@@ -34,8 +34,8 @@ struct Inbox {
 struct Reports {
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<uint64_t, Inbox> inboxes;         // by thread
-  std::map<const Stream*, uint64_t> threads; // by stream
+  std::map<uint64_t, Inbox> inboxes;          // by thread
+  std::map<const Stream*, uint64_t> threads;  // by stream
 };
 
 Reports& reports() {

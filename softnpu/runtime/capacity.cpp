@@ -24,8 +24,8 @@ size_t reserve_of(size_t limit) { return std::min(std::max(limit / 8, 256 * MB),
 size_t margin_of(size_t limit) { return std::min(std::max(limit / 32, 64 * MB), 1024 * MB); }
 
 struct Pool {
-  size_t bytes;   // of all cards together
-  size_t card;    // of one card
+  size_t bytes;  // of all cards together
+  size_t card;   // of one card
   size_t margin;
 };
 

@@ -25,8 +25,8 @@ struct CardMemory {
 };
 CardMemory card_memory(int card);
 
-// Enters `bytes` of `card` into this process's record, or throws Failure(207001) with the numbers. Call settle(bytes) when
-// the pages have been committed or could not be had, and discharge(card, bytes) when they are gone.
+// Enters `bytes` of `card` into this process's record, or throws Failure(207001) with the numbers. Call settle(bytes)
+// when the pages have been committed or could not be had, and discharge(card, bytes) when they are gone.
 void charge(int card, size_t bytes);
 void settle(size_t bytes) noexcept;
 void discharge(int card, size_t bytes) noexcept;

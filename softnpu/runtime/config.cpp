@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 
@@ -93,15 +94,8 @@ bool parse_bytes(const std::string& text, size_t* bytes) {
   errno = 0;
   const unsigned long long value = strtoull(text.c_str(), &end, 10);
   if (errno != 0) return false;
-  int shift = 0;
-  switch (*end) {
-    case 'K': case 'k': shift = 10; break;
-    case 'M': case 'm': shift = 20; break;
-    case 'G': case 'g': shift = 30; break;
-    case 'T': case 't': shift = 40; break;
-    case '\0': break;
-    default: return false;
-  }
+  const size_t unit = std::string("kmgt").find(static_cast<char>(tolower(*end)));
+  const int shift = *end && unit != std::string::npos ? 10 * static_cast<int>(unit + 1) : 0;
   if (shift) ++end;
   const std::string rest = end;
   if (rest != "" && !(shift && (rest == "B" || rest == "iB"))) return false;

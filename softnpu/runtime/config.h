@@ -12,19 +12,21 @@ struct Soc;
 
 constexpr int kMaxCards = 64;
 
-// | variable                  | default     | meaning                                                                  |
-// |---------------------------|-------------|--------------------------------------------------------------------------|
-// | SOFTNPU_SOC               | Ascend910B1 | which chip to be; memory, cores and bfloat16 follow it (runtime/soc.cpp) |
-// | SOFTNPU_DEVICES           | 8           | number of cards, 0 to 64                                                 |
-// | SOFTNPU_MEMORY            | the chip's  | memory of one card: 512M, 2G, or bytes; never more than the host can give|
-// | SOFTNPU_ASYNC             | 0           | 1: every task runs on its stream's worker thread                         |
-// | SOFTNPU_THREADS           | see right   | threads of one kernel; default OMP_NUM_THREADS, else the usable cores    |
-// | SOFTNPU_WORKSPACE         | (unset)     | all: every operator asks for a workspace                                 |
-// | SOFTNPU_TRACE             | 0           | 1: one line on stderr for each task that runs                            |
-// | SOFTNPU_STRICT            | 0           | 1: check the addresses of every launch, fill new memory with a pattern   |
-// | ASCEND_RT_VISIBLE_DEVICES | (unset)     | which cards the process sees, in which order, as CANN has it             |
-// | ASCEND_GLOBAL_LOG_LEVEL   | (unset)     | aclAppLog prints lines of this level (0 debug .. 3 error) and above      |
-// | XDG_RUNTIME_DIR, TMPDIR   |             | where the folder with the memory records of the user's processes lies    |
+// clang-format off
+// | variable                  | default     | meaning                                                                |
+// |---------------------------|-------------|------------------------------------------------------------------------|
+// | SOFTNPU_SOC               | Ascend910B1 | which chip to be; memory, cores and bfloat16 follow it (soc.cpp)       |
+// | SOFTNPU_DEVICES           | 8           | number of cards, 0 to 64                                               |
+// | SOFTNPU_MEMORY            | the chip's  | memory of one card: 512M, 2G or bytes; at most what the host can give  |
+// | SOFTNPU_ASYNC             | 0           | 1: every task runs on its stream's worker thread                       |
+// | SOFTNPU_THREADS           | see right   | threads of one kernel; default OMP_NUM_THREADS, else the usable cores  |
+// | SOFTNPU_WORKSPACE         | (unset)     | all: every operator asks for a workspace                               |
+// | SOFTNPU_TRACE             | 0           | 1: one line on stderr for each task that runs                          |
+// | SOFTNPU_STRICT            | 0           | 1: check the addresses of every launch, fill new memory with a pattern |
+// | ASCEND_RT_VISIBLE_DEVICES | (unset)     | which cards the process sees, in which order, as CANN has it           |
+// | ASCEND_GLOBAL_LOG_LEVEL   | (unset)     | aclAppLog prints lines of this level (0 debug .. 3 error) and above    |
+// | XDG_RUNTIME_DIR, TMPDIR   |             | where the folder with the memory records of the user's processes lies  |
+// clang-format on
 struct Config {
   const Soc* soc = nullptr;
   int devices = 8;
@@ -34,10 +36,10 @@ struct Config {
   bool workspace_all = false;
   bool trace = false;
   bool strict = false;
-  int log_level = 4;               // above every level: silent
-  std::vector<int> visible;        // card of each user device id
-  std::string record_folder;       // private folder of the user, not yet created
-  std::string error;               // first variable that makes no sense, in one sentence; empty when all is well
+  int log_level = 4;          // above every level: silent
+  std::vector<int> visible;   // card of each user device id
+  std::string record_folder;  // private folder of the user, not yet created
+  std::string error;          // first variable that makes no sense, in one sentence; empty when all is well
 };
 
 // Read at the first call and constant from then on. Never throws: see `error`.

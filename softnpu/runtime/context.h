@@ -1,5 +1,6 @@
 // Cards and contexts. A card has one context, made by its first aclrtSetDevice; a thread works in the context it set.
-// Users count devices as ASCEND_RT_VISIBLE_DEVICES shows them ("device"); inside softnpu a card is always the physical one.
+// Users count devices as ASCEND_RT_VISIBLE_DEVICES shows them ("device"); inside softnpu a card is always the physical
+// one.
 #pragma once
 
 #include <atomic>
@@ -18,8 +19,8 @@ struct Context {
   int card = -1;
   std::atomic<bool> active{false};
   Stream* default_stream = nullptr;
-  std::mutex mutex;               // streams, use
-  std::vector<Stream*> streams;   // with the default stream
+  std::mutex mutex;                    // streams, use
+  std::vector<Stream*> streams;        // with the default stream
   std::atomic<int64_t> parameters[3];  // aclSysParamOpt of this context, kUnset when not set
 };
 
@@ -41,9 +42,9 @@ void set_device(int device);
 void reset_device(int device, const Deadline& deadline);  // work that is not done by then is dropped
 bool is_open(int card);
 
-Context& current_context();                   // throws Failure(107002)
-Context& checked_context(const void* handle); // throws Failure(107017)
+Context& current_context();                    // throws Failure(107002)
+Context& checked_context(const void* handle);  // throws Failure(107017)
 std::vector<Stream*> streams_of(Context& context);
-Context* open_context(int card);              // NULL when the card is not in use
+Context* open_context(int card);  // NULL when the card is not in use
 
 }  // namespace softnpu

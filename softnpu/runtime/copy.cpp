@@ -62,8 +62,7 @@ void check_kind(const CopyRequest& r, bool dst, bool src) {
 }
 
 Plan plan(const CopyRequest& r) {
-  if (r.bytes > r.dst_max)
-    fail(ACL_ERROR_RT_PARAM_INVALID, "count %zu is larger than destMax %zu", r.bytes, r.dst_max);
+  if (r.bytes > r.dst_max) fail(ACL_ERROR_RT_PARAM_INVALID, "count %zu is larger than destMax %zu", r.bytes, r.dst_max);
   const bool dst = is_device_address(r.dst), src = is_device_address(r.src);
   check_kind(r, dst, src);
   if (r.bytes == 0) return {nullptr, nullptr, 0, dst, src};
@@ -76,8 +75,10 @@ Plan plan(const CopyRequest& r) {
 }
 
 void count(const Plan& p) {
-  if (p.src_device) ++(p.dst_device ? g_counters.d2d_copies : g_counters.d2h_copies);
-  else if (p.dst_device) ++g_counters.h2d_copies;
+  if (p.src_device)
+    ++(p.dst_device ? g_counters.d2d_copies : g_counters.d2h_copies);
+  else if (p.dst_device)
+    ++g_counters.h2d_copies;
 }
 
 class CopyTask final : public Task {
@@ -127,10 +128,14 @@ class ValueTask final : public Task {
  private:
   bool met(uint64_t now) const {
     switch (condition_) {
-      case ACL_STREAM_WAIT_VALUE_GEQ: return static_cast<int64_t>(now - value_) >= 0;
-      case ACL_STREAM_WAIT_VALUE_EQ: return now == value_;
-      case ACL_STREAM_WAIT_VALUE_AND: return (now & value_) != 0;
-      default: return ~(now | value_) != 0;  // NOR
+      case ACL_STREAM_WAIT_VALUE_GEQ:
+        return static_cast<int64_t>(now - value_) >= 0;
+      case ACL_STREAM_WAIT_VALUE_EQ:
+        return now == value_;
+      case ACL_STREAM_WAIT_VALUE_AND:
+        return (now & value_) != 0;
+      default:
+        return ~(now | value_) != 0;  // NOR
     }
   }
 
@@ -166,8 +171,8 @@ void copy(const CopyRequest& request) {
   if (p.bytes) move_bytes(p.dst, p.src, p.bytes);
 }
 
-// Pageable host memory may change or go as soon as the call returns. A small source is copied into the task; for the rest
-// the call waits until the stream has done the copy.
+// Pageable host memory may change or go as soon as the call returns. A small source is copied into the task; for the
+// rest the call waits until the stream has done the copy.
 void copy_async(const CopyRequest& request, aclrtStream handle) {
   Stream& stream = Stream::launchable(handle);
   const Plan p = plan(request);

@@ -15,7 +15,7 @@ struct CopyRequest {
   aclrtMemcpyKind kind;
 };
 
-void copy(const CopyRequest& request);                         // on the calling thread, now
+void copy(const CopyRequest& request);  // on the calling thread, now
 void copy_async(const CopyRequest& request, aclrtStream stream);
 void fill(void* dst, size_t max, int value, size_t bytes);
 void fill_async(void* dst, size_t max, int value, size_t bytes, aclrtStream stream);

@@ -1,9 +1,10 @@
 // Events. The handle is a name; each record gives it a new completion.
 //
 // Note [Event versions]
-// An event may be recorded again while earlier waits on it are still queued. Those waits must see the record that was made
-// before them, not a later one. So aclrtRecordEvent makes a new Completion and puts it into the event; whoever waits,
-// queries or synchronises takes the event's completion of that moment. Completions are shared and outlive the event.
+// An event may be recorded again while earlier waits on it are still queued. Those waits must see the record that was
+// made before them, not a later one. So aclrtRecordEvent makes a new Completion and puts it into the event; whoever
+// waits, queries or synchronises takes the event's completion of that moment. Completions are shared and outlive the
+// event.
 #pragma once
 
 #include <atomic>

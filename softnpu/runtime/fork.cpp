@@ -1,12 +1,12 @@
 // Note [Fork]
-// A child made by fork() has the parent's handles, but no worker threads, and its card memory would be the parent's own.
-// If it could free that memory on its way out, the parent's tensors would turn to zeros. So:
+// A child made by fork() has the parent's handles, but no worker threads, and its card memory would be the parent's
+// own. If it could free that memory on its way out, the parent's tensors would turn to zeros. So:
 //  - mappings of card memory are MADV_DONTFORK, descriptors are O_CLOEXEC and closed in the child at once (an open
 //    memfd would keep the parent's memory alive, an open record would keep its lock);
 //  - in the child every entry point answers an error that says what to do, and frees do nothing and succeed, because
 //    destructors run in a child's exit too.
-// Before the first card is opened there is nothing to protect: a child forked then is a process like any other, and opens
-// a record of its own if it needs one (capacity.cpp).
+// Before the first card is opened there is nothing to protect: a child forked then is a process like any other, and
+// opens a record of its own if it needs one (capacity.cpp).
 #include "fork.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// Pinned host memory: what aclrtMallocHost gave and what aclrtHostRegister announced. On a software device pinning means
-// only this: an asynchronous copy may still be reading or writing the memory after the call returned.
+// Pinned host memory: what aclrtMallocHost gave and what aclrtHostRegister announced. On a software device pinning
+// means only this: an asynchronous copy may still be reading or writing the memory after the call returned.
 #pragma once
 
 #include <cstddef>

@@ -83,15 +83,18 @@ int commit(int fd, size_t offset, size_t bytes) {
   constexpr size_t kStep = size_t{64} << 20;
   for (size_t done = 0; done < bytes;) {
     const size_t step = std::min(kStep, bytes - done);
-    if (fallocate(fd, 0, static_cast<off_t>(offset + done), static_cast<off_t>(step)) == 0) done += step;
-    else if (errno != EINTR) return errno;
+    if (fallocate(fd, 0, static_cast<off_t>(offset + done), static_cast<off_t>(step)) == 0)
+      done += step;
+    else if (errno != EINTR)
+      return errno;
   }
   return 0;
 }
 
 void punch(int fd, size_t offset, size_t bytes) noexcept {
   while (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-                   static_cast<off_t>(bytes)) != 0 && errno == EINTR) {
+                   static_cast<off_t>(bytes)) != 0 &&
+         errno == EINTR) {
   }
 }
 
@@ -120,7 +123,8 @@ uintptr_t take_addresses(AddressPool& pool, size_t bytes, size_t alignment, int 
       if (file) file->plain.trim(), file->reserved.trim();
     address = pool.allocate(bytes, alignment);
   }
-  if (address == 0) fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no address range of %zu bytes is left for card %d", bytes, card);
+  if (address == 0)
+    fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no address range of %zu bytes is left for card %d", bytes, card);
   return address;
 }
 
@@ -181,7 +185,8 @@ void deallocate(void* address) {
   Region region;
   if (!find_region(address, &region) || region.begin != reinterpret_cast<uintptr_t>(address) ||
       region.kind != RegionKind::plain)
-    fail(ACL_ERROR_RT_PARAM_INVALID, "devPtr %p is no live allocation (freed before, or not made by aclrtMalloc)", address);
+    fail(ACL_ERROR_RT_PARAM_INVALID, "devPtr %p is no live allocation (freed before, or not made by aclrtMalloc)",
+         address);
   wait_for_card(region.card);
   {
     std::unique_lock lock(memory().mutex);
@@ -250,8 +255,8 @@ void check_allocated(const void* p, size_t bytes, int card, const char* what) {
       end += next->second.bytes;
   }
   if (bytes > end - address)
-    fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes at %p reach beyond the allocation, which ends after %zu", what, bytes,
-         p, end - address);
+    fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes at %p reach beyond the allocation, which ends after %zu", what,
+         bytes, p, end - address);
   seen = {generation, begin, end - begin, region->card};
 }
 

@@ -1,18 +1,19 @@
 // Memory of the cards: allocation, the map of live ranges, and the checks on addresses.
 //
 // Note [Separate memory]
-// Device memory must not be readable by accident: on hardware a host dereference of a device pointer faults. So an address
-// handed out lies in a reservation without access rights (the window), and the memory behind it, a memfd per card, is
-// mapped a second time for kernels, at a constant distance (kernel_address() is one addition):
+// Device memory must not be readable by accident: on hardware a host dereference of a device pointer faults. So an
+// address handed out lies in a reservation without access rights (the window), and the memory behind it, a memfd per
+// card, is mapped a second time for kernels, at a constant distance (kernel_address() is one addition):
 //
 //     window       | card 0 | card 0 | card 1 |  free  | ...      PROT_NONE, what users see
 //     kernel view  | file 0 | file 0 | file 1 |        | ...      window + distance, what kernels use
 //
-// The window is dealt out in granules to whichever card needs them, so one card can grow to the whole of it. A card's file
-// is sparse: a plain allocation at window offset x has its pages at file offset x, so a granule is mapped once, when it is
-// claimed, and allocations inside it are not mappings of their own. File offsets above the window's size hold memory of
-// the virtual-memory interface (physical.h), which is mapped at an address of the user's choice. Pages are committed with
-// fallocate and returned by punching a hole; the file also is what other processes get for IPC (share.h).
+// The window is dealt out in granules to whichever card needs them, so one card can grow to the whole of it. A card's
+// file is sparse: a plain allocation at window offset x has its pages at file offset x, so a granule is mapped once,
+// when it is claimed, and allocations inside it are not mappings of their own. File offsets above the window's size
+// hold memory of the virtual-memory interface (physical.h), which is mapped at an address of the user's choice. Pages
+// are committed with fallocate and returned by punching a hole; the file also is what other processes get for IPC
+// (share.h).
 #pragma once
 
 #include <cstddef>
@@ -32,16 +33,16 @@ void* allocate(int card, size_t bytes);
 void deallocate(void* address);
 void deallocate_all(int card);  // when the card is reset
 
-size_t peak_use(int card);      // most bytes this process ever had of the card
+size_t peak_use(int card);  // most bytes this process ever had of the card
 
-// ---- For the virtual-memory interface and IPC -------------------------------------------------------------------------
+// ---- For the virtual-memory interface and IPC ----
 
 enum class RegionKind : uint8_t { plain, mapped };
 
 struct Region {
   uintptr_t begin = 0;
-  size_t bytes = 0;   // usable
-  size_t span = 0;    // whole pages
+  size_t bytes = 0;  // usable
+  size_t span = 0;   // whole pages
   int card = -1;
   RegionKind kind = RegionKind::plain;
 };

@@ -10,7 +10,8 @@ namespace softnpu {
 
 namespace {
 
-// What the arena needs to know of an object. Slots are reused with their vectors, so the steady state allocates nothing.
+// What the arena needs to know of an object. Slots are reused with their vectors, so the steady state allocates
+// nothing.
 template <class T, ObjectTag kLive>
 struct Slot : T {
   Slot() { this->tag = ObjectTag::dead; }
@@ -91,14 +92,28 @@ void destroy_list(Kind<List, kList>& lists, const List* list, const char* what) 
 
 size_t item_size(aclDataType dtype) {
   switch (dtype) {
-    case ACL_INT8: case ACL_UINT8: case ACL_BOOL: case ACL_HIFLOAT8: case ACL_FLOAT8_E5M2: case ACL_FLOAT8_E4M3FN:
+    case ACL_INT8:
+    case ACL_UINT8:
+    case ACL_BOOL:
+    case ACL_HIFLOAT8:
+    case ACL_FLOAT8_E5M2:
+    case ACL_FLOAT8_E4M3FN:
     case ACL_FLOAT8_E8M0:
       return 1;
-    case ACL_FLOAT16: case ACL_BF16: case ACL_INT16: case ACL_UINT16:
+    case ACL_FLOAT16:
+    case ACL_BF16:
+    case ACL_INT16:
+    case ACL_UINT16:
       return 2;
-    case ACL_FLOAT: case ACL_INT32: case ACL_UINT32: case ACL_COMPLEX32:
+    case ACL_FLOAT:
+    case ACL_INT32:
+    case ACL_UINT32:
+    case ACL_COMPLEX32:
       return 4;
-    case ACL_DOUBLE: case ACL_INT64: case ACL_UINT64: case ACL_COMPLEX64:
+    case ACL_DOUBLE:
+    case ACL_INT64:
+    case ACL_UINT64:
+    case ACL_COMPLEX64:
       return 8;
     case ACL_COMPLEX128:
       return 16;
@@ -109,13 +124,20 @@ size_t item_size(aclDataType dtype) {
 
 bool is_live(const void* object, ObjectTag tag) noexcept {
   switch (tag) {
-    case ObjectTag::tensor: return g_tensors.arena.find(object) != nullptr;
-    case ObjectTag::scalar: return g_scalars.arena.find(object) != nullptr;
-    case ObjectTag::int_array: return g_int_arrays.arena.find(object) != nullptr;
-    case ObjectTag::bool_array: return g_bool_arrays.arena.find(object) != nullptr;
-    case ObjectTag::tensor_list: return g_tensor_lists.arena.find(object) != nullptr;
-    case ObjectTag::scalar_list: return g_scalar_lists.arena.find(object) != nullptr;
-    default: return false;
+    case ObjectTag::tensor:
+      return g_tensors.arena.find(object) != nullptr;
+    case ObjectTag::scalar:
+      return g_scalars.arena.find(object) != nullptr;
+    case ObjectTag::int_array:
+      return g_int_arrays.arena.find(object) != nullptr;
+    case ObjectTag::bool_array:
+      return g_bool_arrays.arena.find(object) != nullptr;
+    case ObjectTag::tensor_list:
+      return g_tensor_lists.arena.find(object) != nullptr;
+    case ObjectTag::scalar_list:
+      return g_scalar_lists.arena.find(object) != nullptr;
+    default:
+      return false;
   }
 }
 

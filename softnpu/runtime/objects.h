@@ -1,5 +1,6 @@
-// The operator argument objects behind the opaque aclTensor*, aclScalar*, ... handles. Created through the C functions of
-// abi/aclnn.h, read by the kernels library. Each starts with a tag that is cleared on destroy, so stale handles are caught.
+// The operator argument objects behind the opaque aclTensor*, aclScalar*, ... handles. Created through the C functions
+// of abi/aclnn.h, read by the kernels library. Each starts with a tag that is cleared on destroy, so stale handles are
+// caught.
 #pragma once
 
 #include <cstddef>
@@ -24,11 +25,11 @@ struct aclTensor {
   ObjectTag tag = ObjectTag::tensor;
   aclDataType dtype;
   aclFormat format;
-  int64_t offset;                    // in elements, from `data`
+  int64_t offset;  // in elements, from `data`
   std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;      // in elements
-  int64_t storage_elements;          // product of the storage dims
-  void* data;                        // device address of the storage (may be NULL when it has no elements)
+  std::vector<int64_t> strides;  // in elements
+  int64_t storage_elements;      // product of the storage dims
+  void* data;                    // device address of the storage (may be NULL when it has no elements)
 };
 
 struct aclScalar {
@@ -54,12 +55,12 @@ struct aclFloatArray {
 
 struct aclTensorList {
   ObjectTag tag = ObjectTag::tensor_list;
-  std::vector<aclTensor*> values;    // owned; an element may be NULL
+  std::vector<aclTensor*> values;  // owned; an element may be NULL
 };
 
 struct aclScalarList {
   ObjectTag tag = ObjectTag::scalar_list;
-  std::vector<aclScalar*> values;    // owned
+  std::vector<aclScalar*> values;  // owned
 };
 
 #pragma GCC visibility push(default)

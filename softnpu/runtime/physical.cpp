@@ -140,8 +140,8 @@ void map_physical(void* address, size_t bytes, size_t offset, aclrtDrvMemHandle 
   if (begin % kPage != 0 || offset % kPage != 0)
     fail(ACL_ERROR_RT_ADDR_UNALIGNED, "virPtr %p or offset %zu is not a multiple of the page size", address, offset);
   if (bytes == 0 || offset > memory.bytes || bytes > memory.bytes - offset)
-    fail(ACL_ERROR_RT_PARAM_INVALID, "size %zu at offset %zu is not inside the physical memory of %zu bytes", bytes, offset,
-         memory.bytes);
+    fail(ACL_ERROR_RT_PARAM_INVALID, "size %zu at offset %zu is not inside the physical memory of %zu bytes", bytes,
+         offset, memory.bytes);
   std::lock_guard<std::mutex> lock(tables().mutex);
   if (!reservation_of(begin, bytes))
     fail(ACL_ERROR_RT_PARAM_INVALID, "virPtr %p with size %zu is not inside a reserved range", address, bytes);

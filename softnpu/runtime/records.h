@@ -1,5 +1,5 @@
-// How the processes of one user know of each other: one locked file each in a private folder. See Note [Capacity].
-// The lock dies with its process, however it ends, so a record without a lock is stale and is removed by whoever sees it.
+// How the processes of one user know of each other: one locked file each in a private folder. See Note [Capacity]. The
+// lock dies with its process, however it ends, so a record without a lock is stale and is removed by whoever sees it.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace softnpu {
 struct Record {
   uint64_t magic;
   int64_t pid;
-  uint64_t pending;           // bytes being committed right now, not yet visible in the host's figures
-  uint64_t used[kMaxCards];   // bytes of each card
+  uint64_t pending;          // bytes being committed right now, not yet visible in the host's figures
+  uint64_t used[kMaxCards];  // bytes of each card
 };
 
 class Records {

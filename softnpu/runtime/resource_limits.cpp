@@ -18,8 +18,10 @@ thread_local Stream* t_stream = nullptr;
 
 uint32_t cores(aclrtDevResLimitType type) {
   switch (type) {
-    case ACL_RT_DEV_RES_CUBE_CORE: return checked_config().soc->cube_cores;
-    case ACL_RT_DEV_RES_VECTOR_CORE: return checked_config().soc->vector_cores;
+    case ACL_RT_DEV_RES_CUBE_CORE:
+      return checked_config().soc->cube_cores;
+    case ACL_RT_DEV_RES_VECTOR_CORE:
+      return checked_config().soc->vector_cores;
   }
   fail(ACL_ERROR_RT_PARAM_INVALID, "type %d is no resource", static_cast<int>(type));
 }

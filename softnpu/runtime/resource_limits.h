@@ -1,5 +1,6 @@
-// How many cores a device, a stream or a thread may use. softnpu's kernels do not divide their work by cores; the numbers
-// are kept and given back as the interface has it: a thread's is that of the stream it uses, else that of its device.
+// How many cores a device, a stream or a thread may use. softnpu's kernels do not divide their work by cores; the
+// numbers are kept and given back as the interface has it: a thread's is that of the stream it uses, else that of its
+// device.
 #pragma once
 
 #include "acl_types.h"

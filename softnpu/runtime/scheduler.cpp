@@ -1,20 +1,20 @@
 // Note [Who runs a task]
-// Handing a task to another thread costs more than most tasks do, and on few cores a kernel with a team of threads stalls
-// when a host thread runs beside it. So a task is run by the thread that submits it, provided that the stream is idle: no
-// entry queued, nobody running (the token, one atomic exchange, is free), and the task is not one that may block. A launch
-// then costs its own work and little else, and a synchronise finds nothing to wait for.
+// Handing a task to another thread costs more than most tasks do, and on few cores a kernel with a team of threads
+// stalls when a host thread runs beside it. So a task is run by the thread that submits it, provided that the stream is
+// idle: no entry queued, nobody running (the token, one atomic exchange, is free), and the task is not one that may
+// block. A launch then costs its own work and little else, and a synchronise finds nothing to wait for.
 //
 // Otherwise the task is queued. Queues are run by
 //  - the stream's worker thread, started when something is first queued;
-//  - threads that wait for the stream and would sleep otherwise: they help, taking the token between tasks. A helper that
-//    finds the head waiting for another stream's event drains that stream first. Helpers leave tasks that may block to
-//    the worker, do not help under a deadline, and never help from inside a task or a callback.
-// SOFTNPU_ASYNC=1: no inline runs and no helpers, everything goes through the workers, as on a real device. A worker that
-// runs dry spins for 20 us before it sleeps; nobody spins while a task runs.
+//  - threads that wait for the stream and would sleep otherwise: they help, taking the token between tasks. A helper
+//    that finds the head waiting for another stream's event drains that stream first. Helpers leave tasks that may
+//    block to the worker, do not help under a deadline, and never help from inside a task or a callback.
+// SOFTNPU_ASYNC=1: no inline runs and no helpers, everything goes through the workers, as on a real device. A worker
+// that runs dry spins for 20 us before it sleeps; nobody spins while a task runs.
 //
-// The order of a stream is kept because everyone runs entries only with the token, from the head of the queue, and inline
-// only while the queue is empty. Nothing gets lost between "queue it" and "look whether there is work": both sides change
-// their own variable first and read the other's afterwards (token_ and state_, sequentially consistent).
+// The order of a stream is kept because everyone runs entries only with the token, from the head of the queue, and
+// inline only while the queue is empty. Nothing gets lost between "queue it" and "look whether there is work": both
+// sides change their own variable first and read the other's afterwards (token_ and state_, sequentially consistent).
 #include <pthread.h>
 #include <signal.h>
 
@@ -108,25 +108,31 @@ void Stream::enqueue(Entry entry) {
     drop(entry);
     return;
   }
-  bool full = false;
+  bool full = false, gone = false;
   try {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!worker_started_) start_worker();
-    queue_.push_back(entry);
-    state_.fetch_add(1, std::memory_order_seq_cst);
-    full = entry.task && queue_.size() > kQueueDepth;  // drain() itself queues a record
-    work_.notify_one();
+    gone = retired_;
+    if (!gone) {
+      if (!worker_started_) start_worker();
+      queue_.push_back(entry);
+      state_.fetch_add(1, std::memory_order_seq_cst);
+      full = entry.task && queue_.size() > kQueueDepth;  // drain() itself queues a record
+      work_.notify_one();
+    }
   } catch (...) {
     drop(entry);
     throw;
   }
+  if (gone) drop(entry);
   if (full && !t_thread.running) drain({});
 }
 
 // Instead of running it. Records complete, because somebody may wait for them.
 void Stream::drop(Entry& entry) noexcept {
-  if (entry.task) entry.task->release();
-  else execute(entry);
+  if (entry.task)
+    entry.task->release();
+  else
+    execute(entry);
 }
 
 // Tasks after a failure are dropped if the stream is to stop on failure, until the failure has been collected.
@@ -140,11 +146,11 @@ void Stream::run(Task* task) noexcept {
       if (traced()) fprintf(stderr, "softnpu: card %d stream %d: %s\n", context_->card, id(), task->describe().c_str());
       task->run();
     } catch (const Failure& f) {
-      remember_failure(f.code, task->describe() + ": " + f.text);
+      remember_failure(f.code, task, f.what());
     } catch (const std::exception& e) {
-      remember_failure(ACL_ERROR_RT_INTERNAL_ERROR, task->describe() + ": " + e.what());
+      remember_failure(ACL_ERROR_RT_INTERNAL_ERROR, task, e.what());
     } catch (...) {
-      remember_failure(ACL_ERROR_RT_INTERNAL_ERROR, task->describe() + ": unknown C++ exception");
+      remember_failure(ACL_ERROR_RT_INTERNAL_ERROR, task, "unknown C++ exception");
     }
     executed_.store(executed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
@@ -229,8 +235,10 @@ bool Stream::await(const CompletionPtr& completion, const Deadline& deadline) {
     state_.fetch_add(kWaiter, std::memory_order_seq_cst);
     const auto ready = [&] { return completion->done() || (helps && token_free() && runnable(Role::helper)); };
     bool in_time = true;
-    if (deadline.finite) in_time = progress_.wait_until(lock, deadline.at, ready);
-    else progress_.wait(lock, ready);
+    if (deadline.finite)
+      in_time = progress_.wait_until(lock, deadline.at, ready);
+    else
+      progress_.wait(lock, ready);
     state_.fetch_sub(kWaiter, std::memory_order_seq_cst);
     if (!in_time) return completion->done();
   }
@@ -259,7 +267,7 @@ bool Stream::abandon(int code, const char* why, const Deadline& deadline) {
   }
   const bool busy = !dropped.empty() || token_.load(std::memory_order_acquire) == running;
   for (Entry& entry : dropped) drop(entry);
-  if (busy && code != 0) remember_failure(code, why);
+  if (busy && code != 0) remember_failure(code, nullptr, why);
   kick();
   while (!token_free()) {
     if (t_thread.running == this) break;  // called by a task or callback of this very stream
@@ -270,7 +278,23 @@ bool Stream::abandon(int code, const char* why, const Deadline& deadline) {
   return true;
 }
 
-// Worker threads are daemons: they take no signals and nobody joins them; exit handlers make them stop (process_exit.h).
+// Other threads may still know the stream, for instance those that wait for the whole card: what they queued meanwhile
+// is dropped, and what they queue from now on (enqueue).
+void Stream::retire() noexcept {
+  std::deque<Entry> dropped;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    retired_ = true;
+    dropped.swap(queue_);
+    state_.fetch_sub(dropped.size(), std::memory_order_seq_cst);
+    work_.notify_one();
+  }
+  for (Entry& entry : dropped) drop(entry);
+  kick();
+}
+
+// Worker threads are daemons: they take no signals and nobody joins them; exit handlers make them stop
+// (process_exit.h).
 void Stream::start_worker() {
   sigset_t all, old;
   sigfillset(&all);
@@ -283,7 +307,8 @@ void Stream::start_worker() {
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   if (!worker_started_)
-    fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "stream %d cannot have its worker thread: the limit of threads is reached", id());
+    fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "stream %d cannot have its worker thread: the limit of threads is reached",
+         id());
   watch_process_exit();
 }
 

@@ -19,7 +19,8 @@ constexpr int kParameters = 3;
 std::atomic<int64_t> g_parameters[kParameters] = {0, kUnset, kUnset};
 
 int checked_option(aclSysParamOpt option) {
-  if (option < 0 || option >= kParameters) fail(ACL_ERROR_RT_PARAM_INVALID, "opt %d is unknown", static_cast<int>(option));
+  if (option < 0 || option >= kParameters)
+    fail(ACL_ERROR_RT_PARAM_INVALID, "opt %d is unknown", static_cast<int>(option));
   return option;
 }
 
@@ -72,17 +73,28 @@ void set_context_parameter(Context& context, aclSysParamOpt option, int64_t valu
 int64_t device_attribute(int card, aclrtDevAttr attribute) {
   const Soc& soc = *checked_config().soc;
   switch (attribute) {
-    case ACL_DEV_ATTR_AICPU_CORE_NUM: return soc.aicpu_cores;
-    case ACL_DEV_ATTR_AICORE_CORE_NUM: return soc.ai_cores;
-    case ACL_DEV_ATTR_CUBE_CORE_NUM: return soc.cube_cores;
-    case ACL_DEV_ATTR_VECTOR_CORE_NUM: return soc.vector_cores;
-    case ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE: return static_cast<int64_t>(card_total());
-    case ACL_DEV_ATTR_L2_CACHE_SIZE: return static_cast<int64_t>(soc.l2_bytes);
-    case ACL_DEV_ATTR_PHY_CHIP_ID: return card;
-    case ACL_DEV_ATTR_SMP_ID: return 0;
-    case ACL_DEV_ATTR_CUST_OP_PRIVILEGE: return 0;
-    case ACL_DEV_ATTR_IS_VIRTUAL: return 1;
-    default: fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "attr %d is not known for a software card", static_cast<int>(attribute));
+    case ACL_DEV_ATTR_AICPU_CORE_NUM:
+      return soc.aicpu_cores;
+    case ACL_DEV_ATTR_AICORE_CORE_NUM:
+      return soc.ai_cores;
+    case ACL_DEV_ATTR_CUBE_CORE_NUM:
+      return soc.cube_cores;
+    case ACL_DEV_ATTR_VECTOR_CORE_NUM:
+      return soc.vector_cores;
+    case ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE:
+      return static_cast<int64_t>(card_total());
+    case ACL_DEV_ATTR_L2_CACHE_SIZE:
+      return static_cast<int64_t>(soc.l2_bytes);
+    case ACL_DEV_ATTR_PHY_CHIP_ID:
+      return card;
+    case ACL_DEV_ATTR_SMP_ID:
+      return 0;
+    case ACL_DEV_ATTR_CUST_OP_PRIVILEGE:
+      return 0;
+    case ACL_DEV_ATTR_IS_VIRTUAL:
+      return 1;
+    default:
+      fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "attr %d is not known for a software card", static_cast<int>(attribute));
   }
 }
 

@@ -11,8 +11,8 @@ namespace softnpu {
 
 struct Context;
 
-// What holds for a launch by this thread now: the context's value, else the process's, else `fallback`. Operators take it
-// when they are launched, not when they run.
+// What holds for a launch by this thread now: the context's value, else the process's, else `fallback`. Operators take
+// it when they are launched, not when they run.
 int64_t launch_parameter(aclSysParamOpt option, int64_t fallback) noexcept;
 
 void set_process_parameter(aclSysParamOpt option, int64_t value);

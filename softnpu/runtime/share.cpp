@@ -61,7 +61,8 @@ std::string note_name(uint64_t share) {
 
 int shared_folder() {
   if (!records().shared())
-    fail(ACL_ERROR_RT_IPC_ERROR, "processes cannot share memory: no private folder at %s", config().record_folder.c_str());
+    fail(ACL_ERROR_RT_IPC_ERROR, "processes cannot share memory: no private folder at %s",
+         config().record_folder.c_str());
   return records().folder_fd();
 }
 
@@ -116,7 +117,8 @@ uint64_t publish(const SharedPages& pages, bool anyone) {
   note.bytes = pages.bytes;
   note.anyone = anyone;
   uint64_t share = 0;
-  if (getrandom(&share, sizeof share, 0) != sizeof share) fail(ACL_ERROR_RT_IPC_ERROR, "getrandom: %s", strerror(errno));
+  if (getrandom(&share, sizeof share, 0) != sizeof share)
+    fail(ACL_ERROR_RT_IPC_ERROR, "getrandom: %s", strerror(errno));
   write_note(share, note, O_CREAT | O_EXCL);
   return share;
 }

@@ -1,6 +1,6 @@
-// Card memory between processes of one user. The exporter leaves a note in the private folder (records.h) that says which
-// pages of which of its descriptors; the importer opens that descriptor through /proc. A note whose process is gone, or
-// that does not name the importer, is refused.
+// Card memory between processes of one user. The exporter leaves a note in the private folder (records.h) that says
+// which pages of which of its descriptors; the importer opens that descriptor through /proc. A note whose process is
+// gone, or that does not name the importer, is refused.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +27,6 @@ SharedPages open_share(uint64_t share);
 std::string export_memory(void* address, size_t bytes, bool anyone);
 uint64_t share_of_key(const char* key);  // throws Failure(107000)
 void* import_memory(const char* key);
-void close_memory(const char* key);      // by the importer: unmaps; by the exporter: withdraws the key
+void close_memory(const char* key);  // by the importer: unmaps; by the exporter: withdraws the key
 
 }  // namespace softnpu

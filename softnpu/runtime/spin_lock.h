@@ -20,8 +20,10 @@ class SpinLock {
  public:
   void lock() noexcept {
     for (int spins = 0; taken_.exchange(true, std::memory_order_acquire); ++spins) {
-      if (spins < 64) pause_cpu();
-      else sched_yield();
+      if (spins < 64)
+        pause_cpu();
+      else
+        sched_yield();
     }
   }
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }

@@ -12,8 +12,8 @@ namespace {
 constinit Arena<Stream> g_streams{"streams", 4096};
 std::atomic<int> g_next_id{0};
 
-constexpr uint32_t kKnownFlags = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT |
-                                 ACL_STREAM_HUGE | ACL_STREAM_CPU_SCHEDULE;
+constexpr uint32_t kKnownFlags =
+    ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC | ACL_STREAM_PERSISTENT | ACL_STREAM_HUGE | ACL_STREAM_CPU_SCHEDULE;
 constexpr uint32_t kLowestPriority = 7;
 
 }  // namespace
@@ -44,8 +44,8 @@ Stream* Stream::create(Context& context, uint32_t priority, uint32_t flags) {
 Stream& Stream::checked(aclrtStream handle) {
   if (!handle) return *current_context().default_stream;
   if (Stream* stream = g_streams.find(handle)) return *stream;
-  fail(ACL_ERROR_RT_INVALID_HANDLE, "stream %p is no live stream (destroyed before, or not made by aclrtCreateStream...)",
-       handle);
+  fail(ACL_ERROR_RT_INVALID_HANDLE,
+       "stream %p is no live stream (destroyed before, or not made by aclrtCreateStream...)", handle);
 }
 
 Stream& Stream::launchable(aclrtStream handle) {
@@ -70,23 +70,21 @@ void Stream::destroy(Ending ending, const Deadline& deadline) {
   }
   // A task that never ends keeps its slot: it must not find a new stream around itself.
   if (!abandon(0, "", deadline)) return;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    retired_ = true;
-    work_.notify_one();
-  }
+  retire();
   g_streams.release(this);
 }
 
-void Stream::remember_failure(int code, const std::string& text) noexcept {
+void Stream::remember_failure(int code, const Task* task, const char* why) noexcept {
+  std::string text;
+  try {
+    text = (task ? task->describe() + ": " : "") + why + " (stream " + std::to_string(id()) + " of card " +
+           std::to_string(context_->card) + ")";
+  } catch (...) {  // a description that fails must not hide the failure
+  }
   std::lock_guard<std::mutex> lock(mutex_);
   if (failed_.load(std::memory_order_relaxed)) return;  // the first one is the cause of the others, usually
   failure_code_ = code;
-  try {
-    failure_text_ = text + " (stream " + std::to_string(id()) + " of card " + std::to_string(context_->card) + ")";
-  } catch (...) {
-    failure_text_.clear();
-  }
+  failure_text_.swap(text);
   failed_.store(true, std::memory_order_release);
 }
 

@@ -1,4 +1,5 @@
-// Streams: FIFO queues of tasks, event records and event waits of one card. See Note [Who runs a task] in scheduler.cpp.
+// Streams: FIFO queues of tasks, event records and event waits of one card. See Note [Who runs a task] in
+// scheduler.cpp.
 #pragma once
 
 #include <atomic>
@@ -31,8 +32,8 @@ class alignas(64) Stream {
   static Stream& checked(aclrtStream handle);     // any live stream; NULL = default stream of the current context
   static Stream& launchable(aclrtStream handle);  // as checked(), and of the current context
 
-  // Lets the work finish (drained) or drops what has not begun (forced), then ends the stream. A task that still runs at
-  // the deadline is left behind.
+  // Lets the work finish (drained) or drops what has not begun (forced), then ends the stream. A task that still runs
+  // at the deadline is left behind.
   enum class Ending { drained, forced };
   void destroy(Ending ending, const Deadline& deadline = Deadline::after_milliseconds(kPatience));
 
@@ -46,7 +47,7 @@ class alignas(64) Stream {
   void stop_on_failure(bool stop) noexcept { stop_on_failure_.store(stop, std::memory_order_relaxed); }
 
   uint64_t executed() const noexcept { return executed_.load(std::memory_order_relaxed); }
-  std::atomic<uint32_t> limits[2];      // aclrtDevResLimitType, 0 when not set
+  std::atomic<uint32_t> limits[2];  // aclrtDevResLimitType, 0 when not set
   std::atomic<uint32_t> overflow_switch{0};
 
   // ---- Work (scheduler.cpp) ----
@@ -55,23 +56,24 @@ class alignas(64) Stream {
   void wait_for(const CompletionPtr& completion);  // later work of this stream waits
 
   bool idle() const noexcept;
-  // Blocks the calling thread until all that was submitted before is done, and throws what failed; false at the deadline.
+  // Blocks the calling thread until all that was submitted before is done, and throws what failed; false at the
+  // deadline.
   bool synchronize(const Deadline& deadline);
   // As synchronize, but leaves failures for later.
   bool drain(const Deadline& deadline);
   // Blocks the calling thread until a completion of this stream is there.
   bool await(const CompletionPtr& completion, const Deadline& deadline);
 
-  void kick() noexcept;                            // something outside of the stream changed: look again
-  // Drops what is queued; false when the running task has not ended at the deadline. `code` becomes the stream's failure
-  // (0 for none).
+  void kick() noexcept;  // something outside of the stream changed: look again
+  // Drops what is queued; false when the running task has not ended at the deadline. `code` becomes the stream's
+  // failure (0 for none).
   bool abandon(int code, const char* why, const Deadline& deadline);
   bool abandoned() const noexcept { return abandoned_.load(std::memory_order_relaxed); }
 
  private:
   struct Entry {
-    Task* task = nullptr;       // or
-    CompletionPtr completion;   // a record, or with `wait` a wait
+    Task* task = nullptr;      // or
+    CompletionPtr completion;  // a record, or with `wait` a wait
     bool wait = false;
   };
   enum class Role { worker, helper };
@@ -86,33 +88,34 @@ class alignas(64) Stream {
   void enqueue(Entry entry);
   void drop(Entry& entry) noexcept;
   bool token_free() const noexcept { return token_.load(std::memory_order_seq_cst) == free; }
-  bool runnable(Role role);                        // the head of the queue, by a thread with the token; lock held
+  bool runnable(Role role);  // the head of the queue, by a thread with the token; lock held
   void run_queue(Role role, const Completion* until);
   CompletionPtr awaited_by_head();
-  void start_worker();                             // lock held
+  void retire() noexcept;
+  void start_worker();  // lock held
   void work();
-  void remember_failure(int code, const std::string& text) noexcept;
+  void remember_failure(int code, const Task* task, const char* why) noexcept;
 
   static constexpr uint32_t kTag = 0x736e7410;
   static constexpr uint64_t kWaiter = uint64_t{1} << 32;
 
   // The hot line: what a launch on an idle stream reads and writes.
   std::atomic<uint32_t> tag_{0};
-  std::atomic<uint8_t> token_{free};               // who has it may take entries from the queue and run them
+  std::atomic<uint8_t> token_{free};  // who has it may take entries from the queue and run them
   std::atomic<bool> failed_{false};
   std::atomic<bool> stop_on_failure_{false};
   std::atomic<bool> abandoned_{false};
-  std::atomic<uint64_t> state_{0};                 // low half: queued entries; high half: threads asleep in await()
+  std::atomic<uint64_t> state_{0};  // low half: queued entries; high half: threads asleep in await()
   std::atomic<uint64_t> executed_{0};
   Context* context_ = nullptr;
   std::atomic<int> id_{-1};
 
-  std::mutex mutex_;                               // queue_, worker_*, failure_*
-  std::condition_variable work_;                   // the worker sleeps here
-  std::condition_variable progress_;               // waiters sleep here
+  std::mutex mutex_;                  // queue_, worker_*, failure_*
+  std::condition_variable work_;      // the worker sleeps here
+  std::condition_variable progress_;  // waiters sleep here
   std::deque<Entry> queue_;
   bool worker_started_ = false;
-  bool retired_ = false;                           // destroyed: the worker may go
+  bool retired_ = false;  // destroyed: the worker may go
   int failure_code_ = 0;
   std::string failure_text_;
 };

@@ -30,7 +30,8 @@ std::atomic<int8_t> g_owner[kLargestWindow / kGranule];
 size_t largest_window() {
   size_t window = kLargestWindow;
   rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) window = std::min(window, limit.rlim_cur / 2);
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    window = std::min(window, limit.rlim_cur / 2);
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
     unsigned long pages = 0;
     if (FILE* file = fopen("/proc/self/statm", "re")) {

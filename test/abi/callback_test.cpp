@@ -107,10 +107,13 @@ TEST_F(Callback, waiting_for_its_own_stream_is_an_error_not_a_hang) {
     aclrtStream stream;
     std::atomic<int> code{-1};
   } shared{stream_};
-  ASSERT_OK(ACL(aclrtLaunchHostFunc)(stream_, [](void* data) {
-    auto* s = static_cast<Shared*>(data);
-    s->code = ACL(aclrtSynchronizeStream)(s->stream);
-  }, &shared));
+  ASSERT_OK(ACL(aclrtLaunchHostFunc)(
+      stream_,
+      [](void* data) {
+        auto* s = static_cast<Shared*>(data);
+        s->code = ACL(aclrtSynchronizeStream)(s->stream);
+      },
+      &shared));
   ASSERT_OK(ACL(aclrtSynchronizeStream)(stream_));
   EXPECT_EQ(shared.code, ACL_ERROR_RT_STREAM_NOT_COMPLETE);
 }
@@ -122,10 +125,13 @@ TEST_F(Callback, may_launch_work_on_another_stream) {
     std::atomic<int> code{-1};
   } shared;
   shared.other = make_stream();
-  ASSERT_OK(ACL(aclrtLaunchHostFunc)(stream_, [](void* data) {
-    auto* s = static_cast<Shared*>(data);
-    s->code = ACL(aclrtLaunchHostFunc)(s->other, note, &s->log);
-  }, &shared));
+  ASSERT_OK(ACL(aclrtLaunchHostFunc)(
+      stream_,
+      [](void* data) {
+        auto* s = static_cast<Shared*>(data);
+        s->code = ACL(aclrtLaunchHostFunc)(s->other, note, &s->log);
+      },
+      &shared));
   ASSERT_OK(ACL(aclrtSynchronizeStream)(stream_));
   ASSERT_OK(ACL(aclrtSynchronizeStream)(shared.other));
   EXPECT_EQ(shared.code, 0);

@@ -51,7 +51,8 @@ TEST_F(Copy, default_kind_finds_the_direction) {
 }
 
 TEST_F(Copy, kind_that_disagrees_with_an_address_names_the_argument) {
-  EXPECT_EQ(ACL(aclrtMemcpy)(target_.data(), 16, source_.data(), 16, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID);
+  EXPECT_EQ(ACL(aclrtMemcpy)(target_.data(), 16, source_.data(), 16, ACL_MEMCPY_HOST_TO_DEVICE),
+            ACL_ERROR_RT_PARAM_INVALID);
   EXPECT_NE(test::message().find("dst"), std::string::npos);
   EXPECT_EQ(ACL(aclrtMemcpy)(first_, 16, second_, 16, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID);
   EXPECT_NE(test::message().find("src"), std::string::npos);

@@ -122,7 +122,10 @@ TEST_F(Event, chain_over_many_streams_keeps_its_order) {
     events.push_back(make_event());
     ASSERT_OK(ACL(aclrtStreamWaitEvent)(streams[i], before));
     ASSERT_OK(ACL(aclrtLaunchHostFunc)(
-        streams[i], [](void* number) { if (next++ != reinterpret_cast<long>(number)) ordered = false; },
+        streams[i],
+        [](void* number) {
+          if (next++ != reinterpret_cast<long>(number)) ordered = false;
+        },
         reinterpret_cast<void*>(i)));
     ASSERT_OK(ACL(aclrtRecordEvent)(events[i], streams[i]));
     before = events[i];

@@ -1,4 +1,5 @@
-// Every function that takes a stream or an event, with handles that are null, stale, foreign or garbage: a code, no crash.
+// Every function that takes a stream or an event, with handles that are null, stale, foreign or garbage: a code, no
+// crash.
 #include <functional>
 #include <utility>
 #include <vector>
@@ -30,20 +31,24 @@ const std::vector<Call> kStreamCalls = {
     {"aclrtStreamQuery", [](void* h) { return ACL(aclrtStreamQuery)(h, &g_stream_status); }},
     {"aclrtStreamGetId", [](void* h) { return ACL(aclrtStreamGetId)(h, &g_signed); }},
     {"aclrtSetStreamFailureMode", [](void* h) { return ACL(aclrtSetStreamFailureMode)(h, 0); }},
-    {"aclrtSetStreamAttribute", [](void* h) { return ACL(aclrtSetStreamAttribute)(h, ACL_STREAM_ATTR_FAILURE_MODE, &g_attribute); }},
+    {"aclrtSetStreamAttribute",
+     [](void* h) { return ACL(aclrtSetStreamAttribute)(h, ACL_STREAM_ATTR_FAILURE_MODE, &g_attribute); }},
     {"aclrtSetStreamOverflowSwitch", [](void* h) { return ACL(aclrtSetStreamOverflowSwitch)(h, 0); }},
     {"aclrtGetStreamOverflowSwitch", [](void* h) { return ACL(aclrtGetStreamOverflowSwitch)(h, &g_number); }},
-    {"aclrtGetStreamResLimit", [](void* h) { return ACL(aclrtGetStreamResLimit)(h, ACL_RT_DEV_RES_CUBE_CORE, &g_number); }},
+    {"aclrtGetStreamResLimit",
+     [](void* h) { return ACL(aclrtGetStreamResLimit)(h, ACL_RT_DEV_RES_CUBE_CORE, &g_number); }},
     {"aclrtSetStreamResLimit", [](void* h) { return ACL(aclrtSetStreamResLimit)(h, ACL_RT_DEV_RES_CUBE_CORE, 1); }},
     {"aclrtResetStreamResLimit", [](void* h) { return ACL(aclrtResetStreamResLimit)(h); }},
     {"aclrtUseStreamResInCurrentThread", [](void* h) { return ACL(aclrtUseStreamResInCurrentThread)(h); }},
     {"aclrtUnuseStreamResInCurrentThread", [](void* h) { return ACL(aclrtUnuseStreamResInCurrentThread)(h); }},
     {"aclrtLaunchHostFunc", [](void* h) { return ACL(aclrtLaunchHostFunc)(h, nothing, nullptr); }},
-    {"aclrtLaunchCallback", [](void* h) { return ACL(aclrtLaunchCallback)(nothing, nullptr, ACL_CALLBACK_NO_BLOCK, h); }},
+    {"aclrtLaunchCallback",
+     [](void* h) { return ACL(aclrtLaunchCallback)(nothing, nullptr, ACL_CALLBACK_NO_BLOCK, h); }},
     {"aclrtSubscribeReport", [](void* h) { return ACL(aclrtSubscribeReport)(1, h); }},
     {"aclrtUnSubscribeReport", [](void* h) { return ACL(aclrtUnSubscribeReport)(1, h); }},
     {"aclrtMemsetAsync", [](void* h) { return ACL(aclrtMemsetAsync)(g_memory, 8, 0, 8, h); }},
-    {"aclrtMemcpyAsync", [](void* h) { return ACL(aclrtMemcpyAsync)(g_memory, 8, g_memory + 8, 8, ACL_MEMCPY_DEFAULT, h); }},
+    {"aclrtMemcpyAsync",
+     [](void* h) { return ACL(aclrtMemcpyAsync)(g_memory, 8, g_memory + 8, 8, ACL_MEMCPY_DEFAULT, h); }},
     {"aclrtCmoAsync", [](void* h) { return ACL(aclrtCmoAsync)(g_memory, 8, ACL_RT_CMO_TYPE_PREFETCH, h); }},
     {"aclrtValueWrite", [](void* h) { return ACL(aclrtValueWrite)(g_memory, 8, 0, h); }},
     {"aclrtValueWait", [](void* h) { return ACL(aclrtValueWait)(g_memory, 8, 0, h); }},

@@ -76,9 +76,7 @@ class OnDevice : public ::testing::Test {
 // Holds up a stream until open() is called, and for ten seconds at most.
 class Gate {
  public:
-  explicit Gate(aclrtStream stream) {
-    EXPECT_OK(ACL(aclrtLaunchHostFunc)(stream, &Gate::pass, new State(state_)));
-  }
+  explicit Gate(aclrtStream stream) { EXPECT_OK(ACL(aclrtLaunchHostFunc)(stream, &Gate::pass, new State(state_))); }
   ~Gate() { open(); }
   void open() {
     if (!open_) state_->gate.set_value();

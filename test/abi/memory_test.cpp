@@ -8,10 +8,10 @@ using test::OnDevice;
 class Memory : public OnDevice {};
 
 TEST_F(Memory, every_policy_gives_aligned_memory_that_keeps_its_bytes) {
-  for (int policy : std::initializer_list<int>{
-                     ACL_MEM_MALLOC_HUGE_FIRST, ACL_MEM_MALLOC_HUGE_ONLY, ACL_MEM_MALLOC_NORMAL_ONLY,
-                     ACL_MEM_MALLOC_HUGE_FIRST_P2P, ACL_MEM_MALLOC_HUGE_ONLY_P2P, ACL_MEM_MALLOC_NORMAL_ONLY_P2P,
-                     ACL_MEM_MALLOC_HUGE_FIRST | ACL_MEM_TYPE_HIGH_BAND_WIDTH}) {
+  for (int policy : std::initializer_list<int>{ACL_MEM_MALLOC_HUGE_FIRST, ACL_MEM_MALLOC_HUGE_ONLY,
+                                               ACL_MEM_MALLOC_NORMAL_ONLY, ACL_MEM_MALLOC_HUGE_FIRST_P2P,
+                                               ACL_MEM_MALLOC_HUGE_ONLY_P2P, ACL_MEM_MALLOC_NORMAL_ONLY_P2P,
+                                               ACL_MEM_MALLOC_HUGE_FIRST | ACL_MEM_TYPE_HIGH_BAND_WIDTH}) {
     for (auto* allocate : {ACL(aclrtMalloc), ACL(aclrtMallocAlign32)}) {
       void* address = nullptr;
       ASSERT_OK(allocate(&address, 1000, static_cast<aclrtMemMallocPolicy>(policy)));

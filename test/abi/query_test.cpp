@@ -12,7 +12,8 @@ TEST(Query, soc_has_a_name) {
 TEST(Query, versions_are_numbers_with_dots) {
   aclCANNPackageVersion version = {};
   ASSERT_OK(ACL(aclsysGetCANNVersion)(ACL_PKG_NAME_CANN, &version));
-  EXPECT_TRUE(version.version[0] >= '0' && version.version[0] <= '9' && strchr(version.version, '.')) << version.version;
+  EXPECT_TRUE(version.version[0] >= '0' && version.version[0] <= '9' && strchr(version.version, '.'))
+      << version.version;
   EXPECT_EQ(version.version[0], version.majorVersion[0]);
   char package[] = "toolkit", text[ACL_PKG_VERSION_MAX_SIZE] = {};
   ASSERT_OK(ACL(aclsysGetVersionStr)(package, text));

@@ -5,7 +5,7 @@ import torch
 
 
 def text_of(x):
-    return repr(x.cpu()).replace(" ", "").replace("\n", ""), repr(x).replace(" ", "").replace("\n", "")
+    return repr(x).replace(" ", "").replace("\n", "")
 
 
 TENSORS = [
@@ -30,7 +30,7 @@ TENSORS = [
 
 @pytest.mark.parametrize("x", TENSORS, ids=lambda x: f"{x.dtype}-{tuple(x.shape)}")
 def test_prints_like_the_cpu_plus_device(x):
-    host, there = text_of(x.detach().npu().requires_grad_(x.requires_grad))
+    host, there = text_of(x), text_of(x.detach().npu().requires_grad_(x.requires_grad))
     assert "device='npu:0'" in there
     assert there.replace(",device='npu:0'", "").replace("device='npu:0',", "") == host
 
@@ -38,7 +38,7 @@ def test_prints_like_the_cpu_plus_device(x):
 def test_print_options_and_formatting():
     x = torch.tensor([1.23456789]).npu()
     with torch._tensor_str.printoptions(precision=2):
-        assert "1.23," in repr(x) + ","
+        assert repr(x) == "tensor([1.23], device='npu:0')"
     assert f"{torch.tensor(2.5).npu():.3f}" == "2.500"
     assert str(torch.nn.Parameter(x)).startswith("Parameter containing:\ntensor([1.2346], device='npu:0'")
 

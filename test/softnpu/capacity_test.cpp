@@ -20,7 +20,8 @@ CHILD(take_all) {
   if (aclrtSetDevice(0) != 0) return 1;
   size_t taken = 0;
   int code = 0;
-  for (void* memory = nullptr; (code = aclrtMalloc(&memory, 16 * MB, ACL_MEM_MALLOC_HUGE_FIRST)) == 0;) taken += 16 * MB;
+  for (void* memory = nullptr; (code = aclrtMalloc(&memory, 16 * MB, ACL_MEM_MALLOC_HUGE_FIRST)) == 0;)
+    taken += 16 * MB;
   test::tell(std::to_string(taken / MB) + " " + std::to_string(code));
   test::ask();
   return 0;
@@ -82,9 +83,7 @@ TEST_F(Capacity, cards_are_counted_apart) {
   ASSERT_OK(aclrtSetDevice(0));
 }
 
-TEST_F(Capacity, no_card_is_larger_than_what_the_host_can_give) {
-  EXPECT_LT(card_total(), read_host_memory().limit);
-}
+TEST_F(Capacity, no_card_is_larger_than_what_the_host_can_give) { EXPECT_LT(card_total(), read_host_memory().limit); }
 
 CHILD(report_total) {
   test::tell(std::to_string(card_total()));

@@ -29,8 +29,8 @@ struct RegisterChild {
   RegisterChild(const char* name, ChildFunction function) { children()[name] = function; }
 };
 
-#define CHILD(name)                                                    \
-  static int child_##name();                                           \
+#define CHILD(name)                                                      \
+  static int child_##name();                                             \
   static const test::RegisterChild register_##name(#name, child_##name); \
   static int child_##name()
 

@@ -121,4 +121,6 @@ CHILD(strict_memory) {
   return static_cast<unsigned char>(*kernel_address(memory)) == 0xa5 ? 0 : 2;
 }
 
-TEST(StrictMemory, is_filled_with_a_pattern) { EXPECT_EQ(test::Child("strict_memory", {"SOFTNPU_STRICT=1"}).wait(), 0); }
+TEST(StrictMemory, is_filled_with_a_pattern) {
+  EXPECT_EQ(test::Child("strict_memory", {"SOFTNPU_STRICT=1"}).wait(), 0);
+}

@@ -21,7 +21,11 @@ Stream& busy_stream(std::function<void()> first) {
   Stream& stream = *Stream::create(current_context(), 0, 0);
   submit(&stream, new test::LambdaTask(std::move(first), true));
   for (int i = 0; i < 10000; ++i)
-    submit(&stream, new test::LambdaTask([] { if (!g_library.alive) _exit(7); }, false));
+    submit(&stream, new test::LambdaTask(
+                        [] {
+                          if (!g_library.alive) _exit(7);
+                        },
+                        false));
   return stream;
 }
 

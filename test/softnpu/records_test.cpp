@@ -18,7 +18,9 @@ class RecordsTest : public ::testing::Test {
     folder_ = parent_ + "/records";
   }
   void TearDown() override { fs::remove_all(parent_); }
-  size_t files() { return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator())); }
+  size_t files() {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
   std::string parent_, folder_;
 };
 

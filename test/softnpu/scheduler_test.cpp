@@ -146,7 +146,8 @@ TEST_F(Scheduler, task_may_submit_to_its_own_stream) {
     run(stream, [&] { second = ++order; });
     first = ++order;
   });
-  stream.synchronize({});
+  stream.synchronize({});  // of the outer task
+  stream.synchronize({});  // of what it submitted, perhaps after the first wait began
   EXPECT_EQ(first, 1);
   EXPECT_EQ(second, 2);
   end(stream);

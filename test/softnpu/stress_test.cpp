@@ -12,8 +12,8 @@ using test::OnCard;
 
 class Stress : public OnCard {};
 
-// Each thread adds to a number in device memory on a random stream of its own, with an event between changes of stream, so
-// that the sum is right only if order, waits and visibility are.
+// Each thread adds to a number in device memory on a random stream of its own, with an event between changes of stream,
+// so that the sum is right only if order, waits and visibility are.
 TEST_F(Stress, sixty_four_streams_keep_their_promises) {
   constexpr int kThreads = 8, kStreams = 8, kSteps = 400;
   std::vector<std::thread> threads;
@@ -73,4 +73,26 @@ TEST_F(Stress, aborts_in_the_middle_of_work_lose_no_waiter) {
   aclrtSynchronizeStream(&stream);
   EXPECT_OK(aclrtSynchronizeStream(&stream));
   end(stream);
+}
+
+// Waiting for a card while its streams come and go: a waiter must not sleep on a stream that is gone.
+TEST_F(Stress, frees_beside_dying_streams_come_back) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> makers;
+  for (int t = 0; t < 3; ++t)
+    makers.emplace_back([&] {
+      aclrtSetDevice(0);
+      while (!stop) {
+        Stream* stream = Stream::create(current_context(), 0, 0);
+        for (int i = 0; i < 3; ++i) submit(stream, new test::LambdaTask([] {}, true));
+        stream->destroy(Stream::Ending::drained);
+      }
+    });
+  for (int i = 0; i < 300; ++i) {
+    void* memory = nullptr;
+    ASSERT_OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    ASSERT_OK(aclrtFree(memory));
+  }
+  stop = true;
+  for (auto& maker : makers) maker.join();
 }

@@ -8,7 +8,8 @@ using test::OnCard;
 
 class TaskFailure : public OnCard {
  protected:
-  static void fail_on(Stream& stream, int code = ACL_ERROR_RT_AICORE_EXCEPTION, const char* text = "division by a shoe") {
+  static void fail_on(Stream& stream, int code = ACL_ERROR_RT_AICORE_EXCEPTION,
+                      const char* text = "division by a shoe") {
     run(stream, [=] { fail(code, "%s", text); });
   }
 };

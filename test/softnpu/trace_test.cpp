@@ -10,8 +10,9 @@ class Trace : public OnCard {};
 TEST_F(Trace, counters_count) {
   void* memory = nullptr;
   char host[8] = {};
-  const uint64_t tasks = softnpu_counter("tasks"), up = softnpu_counter("h2d_copies"), down = softnpu_counter("d2h_copies"),
-                 syncs = softnpu_counter("synchronizations"), allocations = softnpu_counter("allocations");
+  const uint64_t tasks = softnpu_counter("tasks"), up = softnpu_counter("h2d_copies"),
+                 down = softnpu_counter("d2h_copies"), syncs = softnpu_counter("synchronizations"),
+                 allocations = softnpu_counter("allocations");
   ASSERT_OK(aclrtMalloc(&memory, 8, ACL_MEM_MALLOC_HUGE_FIRST));
   ASSERT_OK(aclrtMemcpy(memory, 8, host, 8, ACL_MEMCPY_HOST_TO_DEVICE));
   ASSERT_OK(aclrtMemsetAsync(memory, 8, 1, 8, nullptr));

@@ -232,7 +232,7 @@ def memory_summary(device=None, abbreviated: bool = False) -> str:
     index = devices._get_device_index(device, optional=True)
     devices._lazy_init()
     stats = memory_stats_as_nested_dict(index)
-    width = 77
+    width = 79
 
     def row(name: str, metrics: dict, reference: dict, cell) -> str:
         cells = (cell(metrics[key], reference[key]) for key in ("current", "peak", "allocated", "freed"))
