@@ -16,8 +16,9 @@ import sys
 import time
 
 import torch
-import torch_npu  # noqa: F401  (works without autoload too)
 from slices import interleaved, table
+
+import torch_npu  # noqa: F401  (works without autoload too)
 
 
 def small_operators() -> list[tuple[str, float, float]]:

@@ -35,7 +35,7 @@ if ! complete; then
     exit 0
   fi
   # The wheel imports numpy and yaml without declaring them.
-  "${pip[@]}" install torch==2.13.0 numpy pyyaml
+  "${pip[@]}" install --no-compile torch==2.13.0 numpy pyyaml
   "${pip[@]}" install --no-deps "$venv"/wheel/*.whl
 fi
 

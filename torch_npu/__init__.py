@@ -22,7 +22,7 @@ def _torch_is_importing_us() -> bool:
 
 _autoloading = _torch_is_importing_us()
 
-import torch as _torch  # noqa: E402
+import torch as _torch  # noqa: E402, F401  (torch first: the extension links its libraries)
 
 from torch_npu import _startup  # noqa: E402
 

@@ -25,7 +25,7 @@ using torch::wrap_pybind_function_no_gil;
 
 c10::DeviceIndex index_of(DeviceArgument device) { return device.index < 0 ? current_device() : device.index; }
 
-// ---- statistics ------------------------------------------------------------------------------------------------------
+// ---- statistics -----------------------------------------------------------------------------------------------------
 
 py::dict to_dict(const Stat& stat) {
   py::dict dict;
@@ -113,14 +113,15 @@ void bind_statistics(py::module_& module) {
   module.def("reset_peak_host_memory_stats", wrap_pybind_function([] { host_allocator::get()->reset_peak_stats(); }));
 }
 
-// ---- private pools and the user's own allocators ---------------------------------------------------------------------
+// ---- private pools and the user's own allocators --------------------------------------------------------------------
 
 using PluggableHandle = std::shared_ptr<caching_allocator::PluggableAllocator>;
 
 PluggableHandle pluggable_allocator(uintptr_t allocate, uintptr_t free) {
   using caching_allocator::PluggableAllocator;
-  return std::make_shared<PluggableAllocator>(PluggableAllocator{reinterpret_cast<PluggableAllocator::Allocate*>(allocate),
-                                                                 reinterpret_cast<PluggableAllocator::Free*>(free)});
+  return std::make_shared<PluggableAllocator>(
+      PluggableAllocator{reinterpret_cast<PluggableAllocator::Allocate*>(allocate),
+                         reinterpret_cast<PluggableAllocator::Free*>(free)});
 }
 
 void bind_pools(py::module_& module) {
@@ -152,7 +153,8 @@ void bind_pools(py::module_& module) {
              }));
 }
 
-// Calls observer(device, bytes asked for, bytes of the card, bytes free); it may look at the allocator but not allocate.
+// Calls observer(device, bytes asked for, bytes of the card, bytes free); it may look at the allocator but not
+// allocate.
 void attach_out_of_memory_observer(py::function observer) {
   auto* kept = observer.release().ptr();  // for the life of the process
   caching_allocator::attach_out_of_memory_observer([kept](const caching_allocator::OutOfMemory& facts) {

@@ -24,7 +24,7 @@ using c10::CachingDeviceAllocator::SegmentInfo;
 using c10::CachingDeviceAllocator::TraceEntry;
 using torch::wrap_pybind_function;
 
-// ---- stack traces ----------------------------------------------------------------------------------------------------
+// ---- stack traces ---------------------------------------------------------------------------------------------------
 
 std::shared_ptr<c10::GatheredContext> gather_python() { return torch::CapturedTraceback::gather(true, true, false); }
 std::shared_ptr<c10::GatheredContext> gather_all() { return torch::CapturedTraceback::gather(true, true, true); }
@@ -50,7 +50,7 @@ class Frames {
   std::vector<py::dict> dicts_;
 };
 
-// ---- dicts -----------------------------------------------------------------------------------------------------------
+// ---- dicts ----------------------------------------------------------------------------------------------------------
 
 const char* state_name(const BlockInfo& block) {
   return block.allocated ? "active_allocated" : block.active ? "active_pending_free" : "inactive";
@@ -158,13 +158,14 @@ py::dict memory_snapshot(c10::MempoolId_t pool, bool with_traces) {
   return dict;
 }
 
-// ---- history ---------------------------------------------------------------------------------------------------------
+// ---- history --------------------------------------------------------------------------------------------------------
 
 RecordContext parse_context(const std::optional<std::string>& context) {
   if (!context) return RecordContext::NEVER;
   if (*context == "state") return RecordContext::STATE;
   if (*context == "alloc") return RecordContext::ALLOC;
-  TORCH_CHECK_VALUE(*context == "all", "Expected context to be 'state', 'alloc', 'all' or None, but got '", *context, "'");
+  TORCH_CHECK_VALUE(*context == "all", "Expected context to be 'state', 'alloc', 'all' or None, but got '", *context,
+                    "'");
   return RecordContext::ALL;
 }
 

@@ -42,7 +42,8 @@ std::string valid_keys() {
   return text;
 }
 
-// Calls visit(key, index of its first value token) for each setting of `text`; throws when it is not a list of key:value.
+// Calls visit(key, index of its first value token) for each setting of `text`; throws when it is not a list of
+// key:value.
 template <class Visit>
 void for_each_setting(const std::string& text, const Tokens& tokens, Visit visit) {
   for (size_t i = 0; i < tokens.size();) {
@@ -117,7 +118,8 @@ void load_environment() {
     error.add_context(std::string("while reading the environment variable ") + name);
     throw;
   } catch (const std::exception&) {  // std::stoull, std::stod
-    TORCH_CHECK_VALUE(false, "Allocator settings '", text, "': a value is not a number (environment variable ", name, ")");
+    TORCH_CHECK_VALUE(false, "Allocator settings '", text, "': a value is not a number (environment variable ", name,
+                      ")");
   }
 }
 

@@ -1,5 +1,5 @@
-// What the allocator did, for torch.npu.memory._record_memory_history: a ring of upstream's TraceEntry for each card, and
-// the stack traces that go with entries and blocks. Off by default; then a request costs one load of `records()`.
+// What the allocator did, for torch.npu.memory._record_memory_history: a ring of upstream's TraceEntry for each card,
+// and the stack traces that go with entries and blocks. Off by default; then a request costs one load of `records()`.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>

@@ -100,7 +100,8 @@ AllocatorStats::DeviceStats AllocatorStats::report() const {
 
 template <class Visit>
 void AllocatorStats::for_each_rare_stat(Visit visit) {
-  for (StatArray* array : {&stats_.segment, &stats_.reserved_bytes, &stats_.inactive_split, &stats_.inactive_split_bytes}) {
+  for (StatArray* array :
+       {&stats_.segment, &stats_.reserved_bytes, &stats_.inactive_split, &stats_.inactive_split_bytes}) {
     for (Stat& stat : *array) visit(stat);
   }
   for (auto& [owner, array] : stats_.reserved_bytes_by_private_pools) {

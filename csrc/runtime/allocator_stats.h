@@ -1,8 +1,8 @@
 // The counters of one card's allocator. Called by the device heap and its block pools, under the heap's lock.
 //
-// What moves with every tensor is kept small: per size class the bytes and blocks handed out now and in total. Upstream's
-// DeviceStats, which has the same facts eighty times (all/small/large, current/peak/allocated/freed), is made when asked
-// for: freed = total - current, active = allocated + pending. Everything rarer is kept in it directly.
+// What moves with every tensor is kept small: per size class the bytes and blocks handed out now and in total.
+// Upstream's DeviceStats, which has the same facts eighty times (all/small/large, current/peak/allocated/freed), is
+// made when asked for: freed = total - current, active = allocated + pending. Everything rarer is kept in it directly.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>

@@ -3,16 +3,16 @@
 //
 // Note [Block pools]
 // ~~~~~~~~~~~~~~~~~~
-// The driver gives memory in segments. A segment is cut into blocks, a list in address order; merging two free neighbours
-// keeps the lower one, so a segment's first block never changes identity.
-//   Each stream has two pools: small (blocks up to 1 MiB, cut from segments of 2 MiB) and large. A freed block is reused
-// on the stream it was allocated for only: the stream's order makes that safe while kernels still run. Use on other
-// streams is declared by record_stream and waited for by events (pending_frees.h).
+// The driver gives memory in segments. A segment is cut into blocks, a list in address order; merging two free
+// neighbours keeps the lower one, so a segment's first block never changes identity.
+//   Each stream has two pools: small (blocks up to 1 MiB, cut from segments of 2 MiB) and large. A freed block is
+// reused on the stream it was allocated for only: the stream's order makes that safe while kernels still run. Use on
+// other streams is declared by record_stream and waited for by events (pending_frees.h).
 //   A small block that is freed goes unmerged into the bin of exactly its size and is found there again by the next
 // request of that size: two pointer writes instead of a search tree. Everything else is in a tree ordered by size (best
 // fit). Bins are emptied into the tree, merging neighbours, before the pool asks for another segment, gives memory back
-// or is looked at (statistics, snapshot): a pool never grows while its free blocks would do, merged, and nobody sees blocks
-// that should be one.
+// or is looked at (statistics, snapshot): a pool never grows while its free blocks would do, merged, and nobody sees
+// blocks that should be one.
 #pragma once
 
 #include <c10/core/AllocatorConfig.h>

@@ -46,7 +46,7 @@ void for_each_heap(Visit visit) {
   }
 }
 
-// ---- blocks as DataPtr -----------------------------------------------------------------------------------------------
+// ---- blocks as DataPtr ----------------------------------------------------------------------------------------------
 
 // A forked child has the parent's blocks but not its device, and perhaps a lock that nobody will open.
 void delete_block(void* context) {
@@ -121,7 +121,7 @@ CachingAllocator* const g_native = new CachingAllocator;
 std::atomic<c10::DeviceAllocator*> g_current{g_native};
 REGISTER_ALLOCATOR(c10::DeviceType::PrivateUse1, g_native)
 
-// ---- addresses given to other libraries ------------------------------------------------------------------------------
+// ---- addresses given to other libraries -----------------------------------------------------------------------------
 
 std::mutex g_raw_mutex;
 auto& g_raw = *new std::unordered_map<void*, c10::DataPtr>;

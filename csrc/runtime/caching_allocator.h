@@ -1,6 +1,6 @@
-// The caching device allocator: c10::DeviceAllocator over one DeviceHeap per card. See Note [Block pools] in block_pool.h
-// and Note [Allocator lock] in device_heap.h. Registered when the library is loaded; touches no card before the first
-// allocation.
+// The caching device allocator: c10::DeviceAllocator over one DeviceHeap per card. See Note [Block pools] in
+// block_pool.h and Note [Allocator lock] in device_heap.h. Registered when the library is loaded; touches no card
+// before the first allocation.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>

@@ -1,5 +1,5 @@
-// Handing out and taking back blocks; private arenas. Expandable segments are in device_heap_expand.cpp, what happens when
-// memory is short in device_heap_reclaim.cpp, what is reported in device_heap_report.cpp.
+// Handing out and taking back blocks; private arenas. Expandable segments are in device_heap_expand.cpp, what happens
+// when memory is short in device_heap_reclaim.cpp, what is reported in device_heap_report.cpp.
 #include "runtime/device_heap.h"
 
 #include <c10/util/Exception.h>
@@ -205,7 +205,7 @@ void DeviceHeap::note(Action action, const void* address, size_t size, const Blo
   if (history_.records()) history_.add(action, address, size, pool.key().stream, pool.key().owner, context);
 }
 
-// ---- private arenas --------------------------------------------------------------------------------------------------
+// ---- private arenas -------------------------------------------------------------------------------------------------
 
 Arena& DeviceHeap::arena_for(c10::StreamId stream) {
   for (const auto& [owner, filter] : routes_) {

@@ -3,10 +3,10 @@
 //
 // Note [Allocator lock]
 // ~~~~~~~~~~~~~~~~~~~~~
-// `mutex_` guards blocks, pools, counters and history. It is never held across a driver call, an event, the task queue or
-// a stack trace: those may wait for a thread (the device, the queue's consumer, a holder of Python's lock) that itself
-// wants memory. So growing a pool drops it, and segments on their way back to the driver are first taken out of their
-// pools under the lock, then waited for and freed without it.
+// `mutex_` guards blocks, pools, counters and history. It is never held across a driver call, an event, the task queue
+// or a stack trace: those may wait for a thread (the device, the queue's consumer, a holder of Python's lock) that
+// itself wants memory. So growing a pool drops it, and segments on their way back to the driver are first taken out of
+// their pools under the lock, then waited for and freed without it.
 #pragma once
 
 #include <condition_variable>
@@ -51,8 +51,8 @@ class DeviceHeap {
   std::vector<TraceEntry> history();
   void record_history(const HistorySettings& settings, bool clear);
 
-  // Private arenas. Requests for which `filter` holds go to `owner` between begin and end; both begin and retain keep the
-  // arena alive until as many release_pool.
+  // Private arenas. Requests for which `filter` holds go to `owner` between begin and end; both begin and retain keep
+  // the arena alive until as many release_pool.
   using Filter = std::function<bool(c10::StreamId)>;
   void begin_allocate_to_pool(c10::MempoolId_t owner, Filter filter);
   void end_allocate_to_pool(c10::MempoolId_t owner);
@@ -97,8 +97,8 @@ class DeviceHeap {
   bool over_limit(size_t bytes) const { return claimed_ + bytes > limit_; }
   [[noreturn]] void throw_out_of_memory(size_t bytes, const BlockPool& pool, const Context& context, Lock& lock);
 
-  // Reclaiming. Victims are free memory taken out of its pool (State::moving), waiting for the device: a plain segment, or
-  // pages of an expandable one.
+  // Reclaiming. Victims are free memory taken out of its pool (State::moving), waiting for the device: a plain
+  // segment, or pages of an expandable one.
   struct Victim {
     Block* block;
     Arena* arena;

@@ -1,5 +1,5 @@
-// Expandable segments: a pool has (usually) one range of addresses and maps memory at its end as it grows. The part without
-// memory is a block in State::unmapped, a hole; holes never lie next to each other.
+// Expandable segments: a pool has (usually) one range of addresses and maps memory at its end as it grows. The part
+// without memory is a block in State::unmapped, a hole; holes never lie next to each other.
 #include "runtime/device_heap.h"
 
 namespace npu::caching_allocator {

@@ -62,7 +62,8 @@ void DeviceHeap::collect_garbage(size_t wanted, Lock& lock) {
   std::vector<Segments::iterator> candidates;
   for (auto entry = segments_.begin(); entry != segments_.end(); ++entry) {
     const Segment& segment = entry->second;
-    if (segment.arena == &default_arena_ && !segment.range && !segment.first->pool->small()) candidates.push_back(entry);
+    const bool large = !segment.first->pool->small();
+    if (segment.arena == &default_arena_ && large && !segment.range) candidates.push_back(entry);
   }
   const auto age = [](const auto& entry) { return entry->second.first->pool->age(*entry->second.first); };
   std::stable_sort(candidates.begin(), candidates.end(),
@@ -162,7 +163,8 @@ void DeviceHeap::drop_unused(Lock& lock) {
     delete segment.first;
     entry = segments_.erase(entry);
   }
-  std::erase_if(private_arenas_, [](const auto& entry) { return entry.second->uses == 0 && entry.second->segments == 0; });
+  std::erase_if(private_arenas_,
+                [](const auto& entry) { return entry.second->uses == 0 && entry.second->segments == 0; });
   lock.unlock();
   ranges.clear();
   lock.lock();
@@ -170,7 +172,8 @@ void DeviceHeap::drop_unused(Lock& lock) {
 
 void DeviceHeap::throw_out_of_memory(size_t bytes, const BlockPool& pool, const Context& context, Lock& lock) {
   ++stats_.rare().num_ooms;
-  OutOfMemory facts{device_, bytes, 0, 0, stats_.allocated_bytes(), stats_.reserved_bytes(), limit_ != kNoLimit, limit_};
+  OutOfMemory facts{device_, bytes, 0, 0, stats_.allocated_bytes(), stats_.reserved_bytes(), limit_ != kNoLimit,
+                    limit_};
   lock.unlock();
   memory_info(device_, &facts.free, &facts.total);
   lock.lock();

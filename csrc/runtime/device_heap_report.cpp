@@ -12,8 +12,8 @@ void add_block(SegmentInfo& info, const Block& block) {
   info.requested_size += allocated ? block.requested : 0;
   info.allocated_size += allocated ? block.size : 0;
   info.active_size += active ? block.size : 0;
-  info.blocks.push_back({block.size, active ? block.requested : 0, static_cast<int32_t>(block.pool->age(block)), allocated,
-                         active, block.context});
+  info.blocks.push_back({block.size, active ? block.requested : 0, static_cast<int32_t>(block.pool->age(block)),
+                         allocated, active, block.context});
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ class ExpandableRange {
   ExpandableRange(const ExpandableRange&) = delete;
   ExpandableRange& operator=(const ExpandableRange&) = delete;
 
-  // Gives memory to whole pages at `address`. False, and nothing is mapped, when the card is full. Threads may call both
-  // for different pages.
+  // Gives memory to whole pages at `address`. False, and nothing is mapped, when the card is full. Threads may call
+  // both for different pages.
   bool map(char* address, size_t bytes);
   void unmap(char* address, size_t bytes) noexcept;
 

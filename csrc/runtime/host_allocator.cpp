@@ -66,8 +66,8 @@ struct Impl final : at::CachingHostAllocatorImpl<c10::Stream, Event> {
     DeviceGuard guard(opened_device());
     const Timer timer;
     const int code = acl::api().aclrtMallocHost(memory, bytes);
-    TORCH_CHECK_WITH(OutOfMemoryError, code != ACL_ERROR_RT_MEMORY_ALLOCATION, "Out of pinned host memory. Tried to allocate ",
-                     c10::CachingAllocator::format_size(bytes), ".");
+    TORCH_CHECK_WITH(OutOfMemoryError, code != ACL_ERROR_RT_MEMORY_ALLOCATION, "Out of pinned host memory. Tried to ",
+                     "allocate ", c10::CachingAllocator::format_size(bytes), ".");
     NPU_CHECK(code);
     g_ranges.add(*memory, bytes);
     std::lock_guard lock(stats_.timing_mutex_);

@@ -26,8 +26,8 @@ std::string advice(const OutOfMemory& facts) {
   if (facts.limited && facts.reserved + facts.requested > facts.limit)
     return " Raise the limit with torch.npu.set_per_process_memory_fraction.";
   if (facts.free + unallocated >= facts.requested && !settings::expandable_segments())
-    return " There is enough memory, but in pieces: try setting PYTORCH_NPU_ALLOC_CONF=expandable_segments:True to avoid"
-           " fragmentation.";
+    return " There is enough memory, but in pieces: try setting PYTORCH_NPU_ALLOC_CONF=expandable_segments:True to"
+           " avoid fragmentation.";
   if (foreign >= facts.requested)
     return " Other processes use " + format_size(foreign) + " of this card.";
   return "";

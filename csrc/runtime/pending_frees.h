@@ -1,6 +1,6 @@
-// Blocks that the user has freed while other streams (record_stream) may still work on them. free() adds a block with one
-// event per stream; malloc() collects those whose events have completed. Has a lock of its own and must be called without
-// the heap's: recording and querying events may go through the task queue.
+// Blocks that the user has freed while other streams (record_stream) may still work on them. free() adds a block with
+// one event per stream; malloc() collects those whose events have completed. Has a lock of its own and must be called
+// without the heap's: recording and querying events may go through the task queue.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Allocation functions that the user loads from a shared library (torch.npu.NPUPluggableAllocator): for a MemPool, or in
-// place of the caching allocator.
+// Allocation functions that the user loads from a shared library (torch.npu.NPUPluggableAllocator): for a MemPool, or
+// in place of the caching allocator.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -16,8 +16,8 @@ struct PluggableAllocator {
   Free* free = nullptr;
 };
 
-// A device allocator that calls these functions for every tensor; `native` does what they do not cover. It keeps no cache
-// and no statistics.
+// A device allocator that calls these functions for every tensor; `native` does what they do not cover. It keeps no
+// cache and no statistics.
 c10::DeviceAllocator* make_device_allocator(PluggableAllocator functions, c10::DeviceAllocator* native);
 
 }  // namespace npu::caching_allocator

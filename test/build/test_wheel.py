@@ -74,9 +74,9 @@ def test_autoload_entry_point(unpacked):
 
 @pytest.fixture
 def venv(tmp_path):
-    """A virtual environment that sees this one's torch, but holds nothing itself."""
+    """A virtual environment that sees this one's torch and pip, but holds nothing itself."""
     folder = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     own = folder / f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
     (own / "torch_of_the_tests.pth").write_text(TORCH + "\n")
     return folder

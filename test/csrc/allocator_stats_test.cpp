@@ -9,7 +9,8 @@ namespace {
 
 constexpr size_t kAll = 0, kSmall = 1, kLarge = 2;
 
-void expect_stat(const c10::CachingAllocator::Stat& stat, int64_t current, int64_t peak, int64_t allocated, int64_t freed) {
+void expect_stat(const c10::CachingAllocator::Stat& stat, int64_t current, int64_t peak, int64_t allocated,
+                 int64_t freed) {
   EXPECT_EQ(stat.current, current);
   EXPECT_EQ(stat.peak, peak);
   EXPECT_EQ(stat.allocated, allocated);

@@ -231,7 +231,8 @@ TEST_P(CachingAllocator, running_out_of_memory_names_the_numbers) {
   const std::string error = out_of_memory(total + kMiB);
   using c10::CachingAllocator::format_size;
   EXPECT_NE(error.find("Tried to allocate " + format_size(total + kMiB)), std::string::npos) << error;
-  EXPECT_NE(error.find("NPU 0 has a total capacity of " + format_size(total) + " of which "), std::string::npos) << error;
+  EXPECT_NE(error.find("NPU 0 has a total capacity of " + format_size(total) + " of which "), std::string::npos)
+      << error;
   EXPECT_NE(error.find("3.00 MiB is allocated by PyTorch, and 17.00 MiB is reserved by PyTorch but unallocated."),
             std::string::npos)
       << error;

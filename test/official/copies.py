@@ -3,6 +3,7 @@
 import io
 
 import torch
+
 import torch_npu  # noqa: F401
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.int16, torch.int32, torch.int64,

@@ -1,6 +1,7 @@
 """Devices, names, properties, printing."""
 
 import torch
+
 import torch_npu  # noqa: F401
 
 

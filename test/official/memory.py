@@ -1,6 +1,7 @@
 """The client's caching allocator over softnpu's memory."""
 
 import torch
+
 import torch_npu  # noqa: F401
 
 MB = 1 << 20

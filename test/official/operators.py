@@ -1,13 +1,14 @@
 """Operators of the common families against the CPU."""
 
 import torch
-import torch_npu  # noqa: F401
 from torch.nn import functional as F
+
+import torch_npu  # noqa: F401
 
 torch.manual_seed(0)
 A, B = torch.randn(4, 5), torch.randn(4, 5)
 P, Q = A.abs() + 0.1, B.abs() + 0.1
-I, J = torch.randint(1, 9, (4, 5)), torch.randint(1, 9, (4, 5))
+K, J = torch.randint(1, 9, (4, 5)), torch.randint(1, 9, (4, 5))
 COLUMNS = torch.tensor([0, 2])
 
 
@@ -50,7 +51,7 @@ def check_unary():
                 "square isnan isinf isfinite nan_to_num", A),
         **named("log log2 log10 log1p sqrt rsqrt reciprocal", P),
         **named("acos asin atanh erfinv", A.sigmoid() * 0.9),
-        **named("logical_not bitwise_not", I > 3),
+        **named("logical_not bitwise_not", K > 3),
     })
 
 
@@ -60,7 +61,7 @@ def check_binary():
         "alpha": (lambda x, y: torch.add(x, y, alpha=0.5), A, B),
         "broadcast": (lambda x, y: x * y[:, :1] - y[0], A, B),
         "numbers": (lambda x: (1 - x * 2.5) / 4 + 2**x, A),
-        "promotion": (lambda x, y: x + y, I, B),
+        "promotion": (lambda x, y: x + y, K, B),
         "rounding": (lambda x, y: torch.div(x, y, rounding_mode="floor"), A, B),
         "lerp": (lambda x, y: x.lerp(y, 0.3), A, B),
         "addcmul": (lambda x, y: torch.addcmul(x, x, y, value=0.5), A, B),
@@ -69,7 +70,7 @@ def check_binary():
         "where": (lambda x, y: torch.where(x > 0, x, y), A, B),
         "isclose": (torch.isclose, A, A + 1e-9),
     })
-    compare(named("bitwise_and bitwise_or bitwise_xor add mul floor_divide remainder gcd", I, J))
+    compare(named("bitwise_and bitwise_or bitwise_xor add mul floor_divide remainder gcd", K, J))
     compare(named("logical_and logical_or logical_xor", A > 0, B > 0))
 
 
@@ -86,13 +87,13 @@ def check_reductions():
             | named("cumsum cumprod cummax cummin sort softmax log_softmax", A, 1))
     compare({
         "keepdim": (lambda x: x.sum(0, keepdim=True), A),
-        "dtype": (lambda x: x.sum(dtype=torch.float32), I),
+        "dtype": (lambda x: x.sum(dtype=torch.float32), K),
         "var_mean": (lambda x: torch.var_mean(x, 1), A),
         "aminmax": (torch.aminmax, A),
         "topk": (lambda x: x.topk(2), A),
         "kthvalue": (lambda x: x.kthvalue(2), A),
-        "unique": (lambda x: torch.unique(x, return_inverse=True, return_counts=True), I),
-        "bincount": (lambda x: torch.bincount(x.flatten()), I),
+        "unique": (lambda x: torch.unique(x, return_inverse=True, return_counts=True), K),
+        "bincount": (lambda x: torch.bincount(x.flatten()), K),
     })
 
 
@@ -130,15 +131,15 @@ def check_indexing():
         "put": (lambda x, k: x.clone().index_put_((k,), torch.ones((), device=x.device), accumulate=True), A, COLUMNS),
         "nonzero": (torch.nonzero, A > 0),
         "masked_select": (lambda x: x.masked_select(x > 0), A),
-        "embedding": (F.embedding, I, torch.randn(10, 3)),
-        "one_hot": (lambda x: F.one_hot(x, 10), I),
+        "embedding": (F.embedding, K, torch.randn(10, 3)),
+        "one_hot": (lambda x: F.one_hot(x, 10), K),
         "flip": (lambda x: x.flip(1), A),
         "roll": (lambda x: x.roll(1, 0), A),
         "repeat": (lambda x: x.repeat(2, 3), A),
         "repeat_interleave": (lambda x: x.repeat_interleave(2, 1), A),
         "tril": (torch.tril, A),
         "pad": (lambda x: F.pad(x, (1, 2), value=3.0), A),
-        "isin": (lambda x: torch.isin(x, 2), I),
+        "isin": (lambda x: torch.isin(x, 2), K),
         "searchsorted": (lambda x, y: torch.searchsorted(x.sort().values, y), A, B),
     })
 
@@ -147,7 +148,7 @@ def check_factories():
     compare({
         "full": (lambda x: torch.full((2, 3), 3.5, device=x.device), A),
         "ones": (torch.ones_like, A),
-        "zeros": (torch.zeros_like, I),
+        "zeros": (torch.zeros_like, K),
         "arange": (lambda x: torch.arange(1, 9, 2, device=x.device), A),
         "linspace": (lambda x: torch.linspace(0, 1, 5, device=x.device), A),
         "eye": (lambda x: torch.eye(3, device=x.device), A),
@@ -187,7 +188,8 @@ def check_lists():
              for kind, value in {"number": 1.5, "numbers": [1.5, 2.5]}.items()})
     compare({f"{name}, list": (lambda x, name=name: getattr(torch, f"_foreach_{name}")([x, x * 0.5], [x + 1, x + 2]), P)
              for name in "add sub mul div maximum minimum pow".split()})
-    compare({f"{name}, {value}": (lambda x, name=name, value=value: getattr(torch, f"_foreach_{name}")([x, x], [x, x + 1], [x, x + 2], value), P)
+    compare({f"{name}, {value}":
+             (lambda x, name=name, value=value: getattr(torch, f"_foreach_{name}")([x, x], [x, x + 1], [x, x + 2], value), P)
              for name in ("addcmul", "addcdiv") for value in (0.5, [0.5, 0.25])})
     compare({
         "lerp": (lambda x, y: torch._foreach_lerp([x, y], [y, x], 0.3), A, B),

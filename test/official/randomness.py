@@ -1,6 +1,7 @@
 """Random numbers: reproducible from a seed, and of the right distribution."""
 
 import torch
+
 import torch_npu  # noqa: F401
 
 COUNT = 1 << 14

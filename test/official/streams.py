@@ -3,6 +3,7 @@
 import threading
 
 import torch
+
 import torch_npu  # noqa: F401
 
 

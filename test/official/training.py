@@ -4,9 +4,10 @@ import copy
 from functools import partial
 
 import torch
-import torch_npu  # noqa: F401
 from torch import nn
 from torch.nn import functional as F
+
+import torch_npu  # noqa: F401
 
 STEPS = 3
 

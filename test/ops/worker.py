@@ -12,8 +12,9 @@ answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
 import torch  # noqa: E402
-import torch_npu  # noqa: E402
 from opinfo import Comparison  # noqa: E402
+
+import torch_npu  # noqa: E402
 
 warnings.simplefilter("ignore")
 torch.set_num_threads(1)

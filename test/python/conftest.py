@@ -9,6 +9,7 @@ import pytest
 os.environ["TORCH_NPU_FALLBACK_CPU_DISABLE"] = "1"
 
 import torch
+
 import torch_npu
 
 # Where the package under test lies; first on the path of child processes, so that they test the same one.

@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+
 import torch_npu
 
 PACKAGE = torch_npu.__path__[0]

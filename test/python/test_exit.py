@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+
 import torch_npu
 
 INSTALLED = os.path.dirname(torch_npu.__path__[0])

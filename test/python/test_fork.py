@@ -33,7 +33,7 @@ def in_child(function):
 def test_data_loader_workers_stay_on_the_cpu():
     x = torch.arange(1000.0).npu()
     data = TensorDataset(torch.arange(100.0).reshape(50, 2), torch.arange(50))
-    for epoch in range(2):
+    for _epoch in range(2):
         seen = 0
         for features, _ in DataLoader(data, batch_size=10, num_workers=2, shuffle=True):
             seen += features.npu().sum().item()

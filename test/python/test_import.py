@@ -4,6 +4,7 @@ import os
 import shutil
 
 import pytest
+
 import torch_npu
 
 PACKAGE = torch_npu.__path__[0]

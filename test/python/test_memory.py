@@ -29,8 +29,8 @@ def small_card(check, tmp_path):
     """check() on a software card of 64 MiB that no other process uses."""
 
     def run_on_small_card(code, **environment):
-        card = {"TORCH_NPU_RUNTIME": "soft", "SOFTNPU_MEMORY": "64M", "SOFTNPU_DEVICES": "1", "XDG_RUNTIME_DIR": str(tmp_path)}
-        return check(code, **card, **environment)
+        card = {"SOFTNPU_MEMORY": "64M", "SOFTNPU_DEVICES": "1", "XDG_RUNTIME_DIR": str(tmp_path)}
+        return check(code, TORCH_NPU_RUNTIME="soft", **card, **environment)
 
     return run_on_small_card
 
@@ -84,8 +84,8 @@ def test_stats_have_every_key_of_torch_cuda():
     for name in ("oversize_allocations", "oversize_segments"):
         for metric in metrics:
             assert stats[f"{name}.{metric}"] >= 0
-    for name in "num_alloc_retries num_ooms num_oom_rejections num_sync_all_streams num_device_alloc num_device_free".split():
-        assert stats[name] >= 0
+    for name in ("alloc_retries", "ooms", "oom_rejections", "sync_all_streams", "device_alloc", "device_free"):
+        assert stats[f"num_{name}"] >= 0
     assert list(stats) == sorted(stats)
     assert torch.npu.memory_stats_as_nested_dict()["allocation"]["all"]["current"] == stats["allocation.all.current"]
     del x
@@ -214,9 +214,9 @@ try:
     torch.empty(40 << 20, dtype=torch.uint8, device="npu")
 except torch.OutOfMemoryError as error:
     text = str(error)
-assert text.startswith("NPU out of memory. Tried to allocate 40.00 MiB. NPU 0 has a total capacity of 64.00 MiB of which "
-                       "34.00 MiB is free. Of the allocated memory 30.00 MiB is allocated by PyTorch, and 0 bytes is "
-                       "reserved by PyTorch but unallocated."), text
+assert text.startswith("NPU out of memory. Tried to allocate 40.00 MiB. NPU 0 has a total capacity of 64.00 MiB of "
+                       "which 34.00 MiB is free. Of the allocated memory 30.00 MiB is allocated by PyTorch, and 0 bytes "
+                       "is reserved by PyTorch but unallocated."), text
 assert torch.npu.memory_stats()["num_ooms"] == 1
 del x
 y = torch.empty(40 << 20, dtype=torch.uint8, device="npu")
@@ -444,14 +444,15 @@ assert count("freed") == 1
 
 @pytest.fixture
 def history():
-    torch.npu.memory._record_memory_history(max_entries=1000, clear_history=True)
+    torch.npu.memory._record_memory_history(max_entries=1000, stacks="python", clear_history=True)
     yield
     torch.npu.memory._record_memory_history(None)
 
 
 def test_the_snapshot_shows_segments_and_blocks():
     x = empty(0.5)
-    (segment,) = (s for s in torch.npu.memory_snapshot() if s["address"] <= x.data_ptr() < s["address"] + s["total_size"])
+    segments = torch.npu.memory_snapshot()
+    (segment,) = (s for s in segments if s["address"] <= x.data_ptr() < s["address"] + s["total_size"])
     assert segment["device"] == 0 and segment["total_size"] == 2 * MIB and segment["segment_type"] == "small"
     assert sum(block["size"] for block in segment["blocks"]) == segment["total_size"]
     (block,) = (block for block in segment["blocks"] if block["address"] == x.data_ptr())
@@ -483,7 +484,7 @@ def test_history_has_actions_sizes_and_frames(history):
 
 
 def test_history_can_be_limited(history):
-    torch.npu.memory._record_memory_history(max_entries=5, context=None, skip_actions=["free_requested"])
+    torch.npu.memory._record_memory_history(max_entries=5, context=None, stacks="python", skip_actions=["free_requested"])
     for _ in range(10):
         empty(0.1)
     trace = torch.npu.memory._snapshot()["device_traces"][0]
@@ -551,7 +552,8 @@ USE = "torch.ones(1, device='npu')"
 
 
 def test_both_variables_at_once_are_an_error(run):
-    process = run(f"import torch, torch_npu\n{USE}", PYTORCH_NPU_ALLOC_CONF="max_split_size_mb:64", PYTORCH_ALLOC_CONF="max_split_size_mb:64")
+    both = dict.fromkeys(["PYTORCH_NPU_ALLOC_CONF", "PYTORCH_ALLOC_CONF"], "max_split_size_mb:64")
+    process = run(f"import torch, torch_npu\n{USE}", **both)
     assert process.returncode != 0
     assert "PYTORCH_NPU_ALLOC_CONF and PYTORCH_ALLOC_CONF are both set; unset one of them" in process.stderr
 
@@ -564,7 +566,9 @@ def test_an_unknown_key_is_named_on_first_use(run, variable):
     assert "max_split_size_mb" in process.stderr and variable in process.stderr
 
 
-@pytest.mark.parametrize("text", ["max_split_size_mb:many", "max_split_size_mb:1", "expandable_segments:yes", "max_split_size_mb"])
+@pytest.mark.parametrize(
+    "text", ["max_split_size_mb:many", "max_split_size_mb:1", "expandable_segments:yes", "max_split_size_mb"]
+)
 def test_bad_values_are_errors_that_name_the_variable(run, text):
     process = run(f"import torch, torch_npu\n{USE}", PYTORCH_NPU_ALLOC_CONF=text)
     assert process.returncode != 0 and "ValueError" in process.stderr

@@ -1,6 +1,7 @@
 """torch_npu.npu.utils and torch_npu.utils."""
 
 import torch
+
 import torch_npu
 import torch_npu.npu.utils as npu_utils
 

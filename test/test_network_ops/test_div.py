@@ -6,6 +6,7 @@ import unittest
 os.environ["TORCH_NPU_FALLBACK_CPU_DISABLE"] = "1"
 
 import torch
+
 import torch_npu  # noqa: F401
 from torch_npu.testing import TestCase
 

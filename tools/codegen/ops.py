@@ -22,7 +22,6 @@ the second operand as a number (`scalar_args` its arguments); `inplace` an opera
 from __future__ import annotations
 
 import argparse
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 """Device and pinned memory: what is in use, limits, caches, private pools, snapshots. torch.npu re-exports all of it.
 
-Names, arguments and results are torch.cuda.memory's. A device argument is an int, a string, a torch.device or None, which
-means the current card. Sizes are in bytes.
+Names, arguments and results are torch.cuda.memory's. A device argument is an int, a string, a torch.device or None,
+which means the current card. Sizes are in bytes.
 """
 
 import contextlib
@@ -121,8 +121,8 @@ def memory_stats(device=None) -> "OrderedDict[str, Any]":
     """The allocator's counters for a card, as a flat dict; empty before the npu is initialised.
 
     "{stat}.{pool}.{metric}" with
-      stat: allocation, segment, active, inactive_split (numbers of blocks), allocated_bytes, reserved_bytes, active_bytes,
-        inactive_split_bytes, requested_bytes (bytes before rounding)
+      stat: allocation, segment, active, inactive_split (numbers of blocks), allocated_bytes, reserved_bytes,
+        active_bytes, inactive_split_bytes, requested_bytes (bytes before rounding)
       pool: all, small_pool (blocks up to 1 MiB), large_pool
       metric: current, peak, allocated, freed (totals since the start or reset_accumulated_memory_stats)
     "oversize_allocations.{metric}", "oversize_segments.{metric}": blocks above max_split_size_mb
@@ -354,8 +354,8 @@ class NPUPluggableAllocator(_NPUAllocator):
 
     def __init__(self, path_to_so_file: str, alloc_fn_name: str, free_fn_name: str) -> None:
         library = ctypes.CDLL(path_to_so_file)
-        addresses = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in (alloc_fn_name, free_fn_name)]
-        super().__init__(_C.pluggable_allocator(*addresses))
+        functions = (getattr(library, name) for name in (alloc_fn_name, free_fn_name))
+        super().__init__(_C.pluggable_allocator(*(ctypes.cast(f, ctypes.c_void_p).value for f in functions)))
 
 
 def change_current_allocator(allocator: _NPUAllocator) -> None:
@@ -366,8 +366,8 @@ def change_current_allocator(allocator: _NPUAllocator) -> None:
 class MemPool(_C._MemPool):
     """Memory of the current card that only allocations inside use_mem_pool() get.
 
-    `allocator`: of an NPUPluggableAllocator, where the memory comes from (default: the driver). `use_on_oom`: others may
-    take what is free in it before they run out of memory. `no_split`: a segment serves one tensor at a time.
+    `allocator`: of an NPUPluggableAllocator, where the memory comes from (default: the driver). `use_on_oom`: others
+    may take what is free in it before they run out of memory. `no_split`: a segment serves one tensor at a time.
     """
 
     def __init__(
@@ -396,9 +396,9 @@ def use_mem_pool(pool: MemPool, device=None) -> Iterator[None]:
 # ---- snapshots and history -------------------------------------------------------------------------------------------
 
 
-def memory_snapshot(mempool_id=None, include_traces: bool = True) -> list[dict[str, Any]]:
+def memory_snapshot(mempool_id=None) -> list[dict[str, Any]]:
     """The segments of all cards, or of one MemPool, with their blocks; see _snapshot() for the fields."""
-    return _C.memory_snapshot(tuple(mempool_id or (0, 0)), include_traces)["segments"]
+    return _C.memory_snapshot(tuple(mempool_id or (0, 0)), with_traces=False)["segments"]
 
 
 def _snapshot(device=None, augment_with_fx_traces: bool = False) -> dict[str, Any]:
