@@ -177,6 +177,7 @@ void DeviceHeap::make_reusable(Block* block, const Context& context) {
 
 void DeviceHeap::make_ready_reusable() {
   const auto blocks = pending_.collect();
+  if (blocks.empty()) return;
   Lock lock(mutex_);
   for (Block* block : blocks) make_reusable(block);
 }

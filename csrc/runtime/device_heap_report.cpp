@@ -73,6 +73,10 @@ std::vector<TraceEntry> DeviceHeap::history() {
 void DeviceHeap::record_history(const HistorySettings& settings, bool clear) {
   Lock lock(mutex_);
   history_.configure(settings, clear);
+  if (settings.when != RecordContext::NEVER) return;
+  for (auto& [address, segment] : segments_) {
+    for (Block* block = segment.first; block != nullptr; block = block->next) block->context = nullptr;
+  }
 }
 
 }  // namespace npu::caching_allocator

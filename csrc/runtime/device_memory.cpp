@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <exception>
+
 #include "acl/check.h"
 #include "acl/library.h"
 #include "runtime/device.h"
@@ -19,8 +21,16 @@ void* allocate(c10::DeviceIndex device, size_t bytes) {
 }
 
 void settle(c10::DeviceIndex device) {
-  task_queue::drain();
-  synchronize(device);
+  std::exception_ptr error;
+  try {
+    task_queue::drain();
+  } catch (...) {
+    error = std::current_exception();  // of a task; the queue has been handed over all the same
+  }
+  DeviceGuard guard(device);
+  const int code = acl::api().aclrtSynchronizeDevice();
+  if (error) std::rethrow_exception(error);
+  NPU_CHECK(code);
 }
 
 void free(c10::DeviceIndex device, void* memory) noexcept {

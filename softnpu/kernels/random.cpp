@@ -18,7 +18,6 @@ using Bits = std::array<uint32_t, 4>;
 double unit(uint32_t high, uint32_t low) {  // [0, 1) with 53 bits
   return ((uint64_t{high} << 32 | low) >> 11) * 0x1p-53;
 }
-double unit24(uint32_t bits) { return (bits >> 8) * 0x1p-24; }  // [0, 1), exact in float
 
 // Calls fill(element index, random bits) -> value, for every element in logical order.
 template <class Fill>

@@ -25,8 +25,9 @@ def unpacked(tmp_path_factory):
 
 
 def run(*command, **variables):
+    """Runs in "/", because in the checkout its own folder torch_npu would be imported."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    return subprocess.run(command, env={**environment, **variables}, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, env={**environment, **variables}, cwd="/", capture_output=True, text=True, timeout=300)
 
 
 def files(folder):
