@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "device_or_skip.h"
 #include "runtime/caching_allocator.h"
@@ -43,6 +45,11 @@ class CachingAllocator : public testing::TestWithParam<int> {
     size_t free = 0, total = 0;
     memory_info(0, &free, &total);
     return total;
+  }
+  // Leaves an error in the task queue.
+  static void fail_a_task() {
+    const auto ticket = task_queue::push([](void*) { throw std::runtime_error("a broken task"); }, nullptr, 0);
+    while (!task_queue::is_done(ticket)) std::this_thread::yield();
   }
   static c10::MempoolId_t owner_of(const c10::DataPtr& ptr) {
     return static_cast<caching_allocator::Block*>(ptr.get_context())->pool->key().owner;

@@ -181,6 +181,27 @@ TEST_P(CachingAllocator, memory_is_not_returned_while_work_on_it_runs) {
   opener.join();
 }
 
+TEST_P(CachingAllocator, the_error_of_an_earlier_task_is_not_lost_in_a_free) {
+  if (GetParam() == 0) GTEST_SKIP() << "errors are raised at once";
+  const auto other = stream_from_pool();
+  auto ptr = allocate(100);
+  void* const address = ptr.get();
+  caching_allocator::record_stream(ptr, other);
+  fail_a_task();
+  ptr.clear();  // records an event, which raises the error
+  EXPECT_THROW(task_queue::drain(), std::runtime_error);
+  other.synchronize();
+  EXPECT_EQ(allocate(100).get(), address);
+}
+
+TEST_P(CachingAllocator, the_error_of_an_earlier_task_does_not_keep_memory_from_the_driver) {
+  if (GetParam() == 0) GTEST_SKIP() << "errors are raised at once";
+  allocate(40 * kMiB).clear();
+  fail_a_task();
+  EXPECT_THROW(caching_allocator::empty_cache(), std::runtime_error);
+  EXPECT_EQ(reserved(), 0);
+}
+
 TEST_P(CachingAllocator, past_its_fraction_a_process_is_out_of_memory) {
   const double fraction = 0.5;
   const auto limit = static_cast<size_t>(fraction * static_cast<double>(total_on_card()));

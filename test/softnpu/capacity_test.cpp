@@ -29,7 +29,7 @@ CHILD(take_all) {
 
 TEST_F(Capacity, one_card_is_shared_by_processes_and_comes_back_after_a_kill) {
   const CardMemory before = card_memory(0);
-  ASSERT_EQ(before.total, size_t{1024} * MB);  // SOFTNPU_MEMORY=1G
+  ASSERT_LE(before.total, size_t{4096} * MB) << "set SOFTNPU_MEMORY: this test fills the card";
   std::vector<std::unique_ptr<test::Child>> children;
   size_t sum = 0;
   std::vector<size_t> parts;
@@ -59,16 +59,17 @@ TEST_F(Capacity, one_card_is_shared_by_processes_and_comes_back_after_a_kill) {
 
 TEST_F(Capacity, refusal_tells_the_numbers) {
   void* memory = nullptr;
-  ASSERT_EQ(aclrtMalloc(&memory, 2048 * MB, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_MEMORY_ALLOCATION);
+  const size_t total = card_total() / MB;
+  ASSERT_EQ(aclrtMalloc(&memory, (total + 1) * MB, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_MEMORY_ALLOCATION);
   const std::string text = test::message();
-  EXPECT_NE(text.find("2048.00 MiB wanted"), std::string::npos) << text;
-  EXPECT_NE(text.find("of 1024.00 MiB"), std::string::npos) << text;
+  EXPECT_NE(text.find(std::to_string(total + 1) + ".00 MiB wanted"), std::string::npos) << text;
+  EXPECT_NE(text.find("of " + std::to_string(total) + ".00 MiB"), std::string::npos) << text;
 }
 
 TEST_F(Capacity, refusal_charges_nothing) {
   const size_t before = card_memory(0).used_here;
   void* memory = nullptr;
-  for (int i = 0; i < 3; ++i) aclrtMalloc(&memory, 2048 * MB, ACL_MEM_MALLOC_HUGE_FIRST);
+  for (int i = 0; i < 3; ++i) aclrtMalloc(&memory, card_total() + MB, ACL_MEM_MALLOC_HUGE_FIRST);
   EXPECT_EQ(card_memory(0).used_here, before);
 }
 

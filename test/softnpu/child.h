@@ -67,7 +67,7 @@ class Child {
     const std::string text = line + "\n";
     EXPECT_EQ(write(in_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
-  // The child's next line, without its end; empty after 20 seconds or at its end.
+  // The child's next line, without its end; empty after a minute or at its end.
   std::string hear() { return read_line(out_); }
   std::string errors() {
     std::string all;
@@ -94,7 +94,7 @@ class Child {
     std::string line;
     for (char c = 0;;) {
       pollfd waiting{fd, POLLIN, 0};
-      if (poll(&waiting, 1, 20000) <= 0 || read(fd, &c, 1) != 1 || c == '\n') return line;
+      if (poll(&waiting, 1, 60000) <= 0 || read(fd, &c, 1) != 1 || c == '\n') return line;
       line += c;
     }
   }

@@ -80,14 +80,14 @@ TEST_F(MemoryTest, cards_do_not_share_granules) {
 
 TEST_F(MemoryTest, many_small_allocations_do_not_exhaust_mappings) {
   std::vector<void*> memory;
-  for (int i = 0; i < 2000; ++i) memory.push_back(allocate(0, 100));
+  for (int i = 0; i < 500; ++i) memory.push_back(allocate(0, 100));
   for (size_t i = 0; i < memory.size(); i += 2) deallocate(memory[i]);
   for (size_t i = 1; i < memory.size(); i += 2) deallocate(memory[i]);
 }
 
 // A window as small as the limits: granules go from card to card.
 CHILD(small_window) {
-  const rlimit limit{size_t{2} << 30, size_t{2} << 30};
+  const rlimit limit{size_t{1600} << 20, size_t{1600} << 20};
   if (setrlimit(RLIMIT_AS, &limit) != 0) return 1;
   if (aclrtSetDevice(0) != 0) {
     test::tell(aclGetRecentErrMsg());
