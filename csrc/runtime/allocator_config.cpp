@@ -100,8 +100,13 @@ void apply_own_keys(const std::string& text) {
   g_settings.expandable = Upstream::use_expandable_segments();
 }
 
-// Upstream calls the hook after its own parser, also for torch._C._accelerator_setAllocatorSettings.
-const c10::CachingAllocator::DeviceConfigParserHookRegistry g_hook(&apply_own_keys, kOwnKeys);
+// Upstream calls the hook after its own parser, also for torch._C._accelerator_setAllocatorSettings. Its registration
+// throws for a key that it knows already, from another plugin; that would end the process while the library is loaded.
+[[maybe_unused]] const bool g_registered = [] {
+  Upstream::getConfigParserHook() = &apply_own_keys;
+  Upstream::getMutableKeys().insert(kOwnKeys.begin(), kOwnKeys.end());
+  return true;
+}();
 
 void load_environment() {
   const auto npu_text = config::npu_alloc_conf();

@@ -5,7 +5,7 @@
 // ~~~~~~~~~~~~~~~~~~~~~
 // `mutex_` guards blocks, pools, counters and history. It is never held across a driver call, an event, the task queue
 // or a stack trace: those may wait for a thread (the device, the queue's consumer, a holder of Python's lock) that
-// itself wants memory. So growing a pool drops it, and segments on their way back to the driver are first taken out of
+// itself wants memory. (It is also a SpinMutex.) So growing a pool drops it, and segments on their way back to the driver are first taken out of
 // their pools under the lock, then waited for and freed without it.
 #pragma once
 
@@ -20,6 +20,7 @@
 #include "runtime/arena.h"
 #include "runtime/expandable_range.h"
 #include "runtime/pending_frees.h"
+#include "runtime/spin_mutex.h"
 
 namespace npu::caching_allocator {
 
@@ -70,7 +71,7 @@ class DeviceHeap {
     std::unique_ptr<ExpandableRange> range;  // null: one allocation of the driver, a block or more of it
   };
   static constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<SpinMutex>;
   using Context = std::shared_ptr<c10::GatheredContext>;
 
   Arena& arena_for(c10::StreamId stream);
@@ -116,7 +117,7 @@ class DeviceHeap {
   void drop_unused(Lock& lock);
 
   const c10::DeviceIndex device_;
-  std::mutex mutex_;
+  SpinMutex mutex_;
   AllocatorStats stats_;
   Arena default_arena_;
   std::unordered_map<c10::MempoolId_t, std::unique_ptr<Arena>, c10::MempoolIdHash> private_arenas_;
@@ -126,7 +127,7 @@ class DeviceHeap {
   double fraction_ = 1.0;                    // of the card that this process may use
   size_t limit_ = kNoLimit;                  // of claimed_; from fraction_
   int returning_ = 0;                        // threads in return_to_driver
-  std::condition_variable returned_;
+  std::condition_variable_any returned_;
   AllocatorHistory history_;
   PendingFrees pending_;
 };

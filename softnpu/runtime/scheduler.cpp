@@ -62,33 +62,31 @@ void Stream::release_token() noexcept {
   if (state_.load(std::memory_order_seq_cst) != 0) kick();
 }
 
-bool Stream::inline_allowed() const noexcept {
-  return static_cast<uint32_t>(state_.load(std::memory_order_acquire)) == 0 && !t_thread.running && !asynchronous() &&
-         !exiting();
+// With the token nobody else can be running, so an empty queue means an idle stream.
+bool Stream::take_token_if_idle(Token token) noexcept {
+  if (queued() != 0 || !take_token(token)) return false;
+  if (queued() == 0) return true;
+  release_token();
+  return false;
 }
 
 void Stream::submit(Task* task) {
-  if (inline_allowed() && !task->may_block() && take_token(running)) {
-    if (static_cast<uint32_t>(state_.load(std::memory_order_acquire)) == 0) {
-      run(task);
-      release_token();
-      return;
-    }
+  const bool may_run_here = !asynchronous() && !t_thread.running && !exiting() && !task->may_block();
+  if (may_run_here && take_token_if_idle(running)) {
+    run(task);
     release_token();
+  } else {
+    enqueue({task, nullptr, false});
   }
-  enqueue({task, nullptr, false});
 }
 
 void Stream::record(CompletionPtr completion) {
-  if (inline_allowed() && take_token(held)) {
-    if (static_cast<uint32_t>(state_.load(std::memory_order_acquire)) == 0) {
-      completion->complete();
-      release_token();
-      return;
-    }
+  if (take_token_if_idle(held)) {
+    completion->complete();
     release_token();
+  } else {
+    enqueue({nullptr, std::move(completion), false});
   }
-  enqueue({nullptr, std::move(completion), false});
 }
 
 void Stream::wait_for(const CompletionPtr& completion) {
@@ -99,8 +97,7 @@ void Stream::wait_for(const CompletionPtr& completion) {
 
 bool Stream::idle() const noexcept {
   // In this order: a running entry has left the queue while its thread already held the token.
-  return static_cast<uint32_t>(state_.load(std::memory_order_acquire)) == 0 &&
-         token_.load(std::memory_order_acquire) != running;
+  return queued() == 0 && token_.load(std::memory_order_acquire) != running;
 }
 
 void Stream::enqueue(Entry entry) {
@@ -328,8 +325,7 @@ void Stream::work() {
     if (take_token(held)) run_queue(Role::worker, nullptr);
     if (!asynchronous()) continue;
     const auto end = std::chrono::steady_clock::now() + kSpin;
-    while (static_cast<uint32_t>(state_.load(std::memory_order_acquire)) == 0 && std::chrono::steady_clock::now() < end)
-      pause_cpu();
+    while (queued() == 0 && std::chrono::steady_clock::now() < end) pause_cpu();
   }
 }
 

@@ -82,7 +82,8 @@ class alignas(64) Stream {
 
   bool take_token(Token token) noexcept;
   void release_token() noexcept;
-  bool inline_allowed() const noexcept;
+  bool take_token_if_idle(Token token) noexcept;
+  uint32_t queued() const noexcept { return static_cast<uint32_t>(state_.load(std::memory_order_acquire)); }
   void run(Task* task) noexcept;
   void execute(Entry& entry) noexcept;
   void enqueue(Entry entry);

@@ -34,8 +34,7 @@ launch = min(timed(slow) for _ in range(1))
 launch += timed(lambda: small + small)
 wait = timed(torch.npu.synchronize)
 print(launch, wait)
-assert launch < 0.005, launch
-assert wait > 0.15, wait
+assert launch < wait / 2, (launch, wait)
 """
     softnpu(code, TASK_QUEUE_ENABLE=level)
 

@@ -61,20 +61,27 @@ while True:
 """
 
 
-@pytest.mark.parametrize("asynchronous", ["0", "1"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_end_the_process_within_five_seconds(tmp_path, number, asynchronous):
+def seconds_to_end(folder, number, asynchronous):
     env = {**os.environ, "PYTHONPATH": INSTALLED, "SOFTNPU_ASYNC": asynchronous, "TASK_QUEUE_ENABLE": "1"}
-    process = subprocess.Popen([sys.executable, "-c", BUSY], cwd=tmp_path, env=env, stdout=subprocess.PIPE,
+    process = subprocess.Popen([sys.executable, "-c", BUSY], cwd=folder, env=env, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)  # fmt: skip
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.5)
     began = time.monotonic()
     process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
-    assert time.monotonic() - began < 5
+    _, errors = process.communicate(timeout=60)
     assert process.returncode in (-number, 1)
     assert number == signal.SIGTERM or errors.strip().endswith("KeyboardInterrupt")
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("asynchronous", ["0", "1"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_the_process_within_five_seconds(tmp_path, number, asynchronous):
+    """The interpreter's own end takes a second of processor time, so that a busy machine cannot tell."""
+    if os.getloadavg()[0] > 2 * os.cpu_count():
+        pytest.skip("the machine is too busy to measure")
+    assert seconds_to_end(tmp_path, number, asynchronous) < 5
 
 
 HOLD = """
