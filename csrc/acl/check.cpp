@@ -94,8 +94,8 @@ std::string error_line(const char* text) {
   localtime_r(&now, &local);
   char date[32];
   std::strftime(date, sizeof(date), "%Y-%m-%d-%H:%M:%S", &local);
-  return c10::str("[ERROR] ", date, " (PID:", getpid(), ", Device:", current_device(), ", RankID:", config::rank(), ") ",
-                  text);
+  return c10::str("[ERROR] ", date, " (PID:", getpid(), ", Device:", current_device(), ", RankID:", config::rank(),
+                  ") ", text);
 }
 
 void mark_thread_asynchronous() noexcept { t_asynchronous = true; }

@@ -1,5 +1,6 @@
-// NPU_CHECK(code): turns a non-zero ACL code into an exception with what is wrong, what to do, the code and the device's
-// words. 207001 (out of memory) becomes c10::OutOfMemoryError, anything else c10::AcceleratorError with the code.
+// NPU_CHECK(code): turns a non-zero ACL code into an exception with what is wrong, what to do, the code and the
+// device's words. 207001 (out of memory) becomes c10::OutOfMemoryError, anything else c10::AcceleratorError with the
+// code.
 #pragma once
 
 #include <c10/macros/Macros.h>
@@ -17,7 +18,8 @@ const char* code_name(int code) noexcept;  // "ACL_ERROR_RT_CONTEXT_NULL", or "u
 // ERRmmccc, the module and a short class, such as "ERR00006 PTA memory error".
 std::string error_line(const char* text);
 
-// Called by a thread whose errors are raised at a later call of another one (the task queue's consumer): its errors say so.
+// Called by a thread whose errors are raised at a later call of another one (the task queue's consumer): its errors say
+// so.
 void mark_thread_asynchronous() noexcept;
 
 }  // namespace npu::acl

@@ -70,7 +70,8 @@ Choice choose() {
                 searched.empty() ? "nothing, ASCEND_HOME_PATH and ASCEND_TOOLKIT_HOME are not set" : join(searched));
     TORCH_CHECK(searched.empty() || !foreign_softnpu.empty(),
                 "ASCEND_HOME_PATH or ASCEND_TOOLKIT_HOME asks for CANN, but libascendcl.so was not found. Source the "
-                "set_env.sh of an installed CANN, or unset the variables. ", kUseSoftnpu, "\nSearched: ", join(searched));
+                "set_env.sh of an installed CANN, or unset the variables. ", kUseSoftnpu,
+                "\nSearched: ", join(searched));
   }
   const std::string embedded = embedded_folder();
   if (holds_softnpu(embedded)) return {Provider::softnpu, embedded};
@@ -139,7 +140,8 @@ std::vector<std::string> matching(const std::string& pattern) {
 std::vector<void*> open_operator_libraries(Library& lib) {
   std::vector<void*> libraries;
   const auto add_if_loadable = [&](const std::string& file) {
-    if (void* handle = exists(file) ? dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr) libraries.push_back(handle);
+    void* handle = exists(file) ? dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+    if (handle) libraries.push_back(handle);
   };
   const bool cann = lib.choice.provider == Provider::cann;
   if (cann) {

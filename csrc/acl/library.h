@@ -5,9 +5,9 @@
 // ~~~~~~~~~~~~~~~~
 // Two libraries implement the C ABI of abi/: CANN, found through ASCEND_HOME_PATH or ASCEND_TOOLKIT_HOME (which its
 // set_env.sh sets), and the softnpu inside this package. Both are opened by CANN's library names, so both take the same
-// path through this file. A machine where neither variable is set gets softnpu; where one is set, CANN was asked for, and
-// a CANN that is not there or does not load is an error with its cure, never a silent change to software. softnpu's own
-// set_env.sh sets the variables too (for other clients of the ABI): a folder that holds libsoftnpu.so is not CANN.
+// path through this file. A machine where neither variable is set gets softnpu; where one is set, CANN was asked for,
+// and a CANN that is not there or does not load is an error with its cure, never a silent change to software. softnpu's
+// own set_env.sh sets the variables too (for other clients of the ABI): a folder that holds libsoftnpu.so is not CANN.
 // Libraries are opened at first use, the operator and HCCL ones at theirs; importing torch_npu opens none of them.
 #pragma once
 

@@ -52,8 +52,8 @@ void mark_forked() {
 }
 
 void check_not_forked() {
-  TORCH_CHECK(state() != State::forked, "Cannot re-initialize NPU in forked subprocess. To use NPU with multiprocessing, "
-              "you must use the 'spawn' start method");
+  TORCH_CHECK(state() != State::forked, "Cannot re-initialize NPU in forked subprocess. To use NPU with "
+              "multiprocessing, you must use the 'spawn' start method");
 }
 
 std::string visible_devices_text(const std::optional<std::string>& value) {
@@ -160,7 +160,9 @@ void check_device_index(c10::DeviceIndex device) {
   const int count = device_count();
   if (device >= 0 && device < count) return;
   acl::api();  // where there is no runtime, that is the reason to give
-  const auto seen = count == 0 ? "no NPU" : count == 1 ? "one NPU, npu:0" : c10::str(count, " NPUs, npu:0 to npu:", count - 1);
+  const auto seen = count == 0   ? "no NPU"
+                    : count == 1 ? "one NPU, npu:0"
+                                 : c10::str(count, " NPUs, npu:0 to npu:", count - 1);
   TORCH_CHECK(false, "invalid device ordinal: npu:", int{device}, " was asked for, but this process sees ", seen, ". ",
               visible_devices_text(visible_devices()), ".");
 }

@@ -12,11 +12,11 @@ namespace npu {
 
 // Initialises the runtime on first use (aclInit). Throws upstream's message in a forked child.
 void init();
-void at_init(void (*function)());                // runs once, when the provider has been loaded; at library load time only
+void at_init(void (*function)());                // runs once, after the provider is loaded; at library load time only
 bool is_initialized() noexcept;
 bool is_in_bad_fork() noexcept;                  // in a child forked after init(); no card may be used here
 bool is_usable() noexcept;                       // initialised, not forked, not finalised: what destructors must ask
-void finalize() noexcept;                        // at exit: drain, destroy streams, reset cards; waits two seconds at most
+void finalize() noexcept;                        // at exit: drain, close the cards; waits two seconds at most
 
 // Answered without creating a context; 0 when no provider can be loaded.
 c10::DeviceIndex device_count() noexcept;

@@ -42,11 +42,11 @@ DeviceHeap::Segment* DeviceHeap::reserve_segment(Arena& arena, BlockPool& pool, 
   lock.unlock();
   const size_t page = pool.small() ? c10::CachingAllocator::kSmallBuffer : Config::large_segment_size();
   auto range = ExpandableRange::reserve(device_, page, size);
-  lock.lock();
   if (range == nullptr) {
     TORCH_WARN_ONCE("The address space for expandable segments is used up; further memory comes in ordinary segments.");
-    return nullptr;
   }
+  lock.lock();
+  if (range == nullptr) return nullptr;
   auto* hole = new Block(range->base(), range->size(), &pool);
   hole->state = Block::State::unmapped;
   ++arena.segments;

@@ -1,5 +1,5 @@
-// Events: created lazily at the first record, like torch.cuda's. Answers by itself for what was never recorded.
-// ACL events are reused: a destroyed Event gives its ACL event to a pool of its card. A record replaces the one before it
+// Events: created lazily at the first record, like torch.cuda's. Answers by itself for what was never recorded. ACL
+// events are reused: a destroyed Event gives its ACL event to a pool of its card. A record replaces the one before it
 // and waits already queued keep the record they saw, so that nothing has to complete first.
 #pragma once
 

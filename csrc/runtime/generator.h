@@ -18,8 +18,8 @@ class GeneratorImpl final : public c10::GeneratorImpl {
   uint64_t get_offset() const override;
   uint64_t current_seed() const override;
   uint64_t seed() override;                       // seeds from the operating system, returns the seed
-  // The state is that of torch.cuda's generators: a CPU byte tensor of seed and offset, 8 bytes each. Setting also takes
-  // the seed alone, and sets the offset to 0.
+  // The state is that of torch.cuda's generators: a CPU byte tensor of seed and offset, 8 bytes each. Setting also
+  // takes the seed alone, and sets the offset to 0.
   void set_state(const c10::TensorImpl& new_state) override;
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
   // A generator over the same (seed, offset): what one consumes, the other does too.

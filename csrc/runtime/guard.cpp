@@ -1,5 +1,6 @@
-// The device guard: how torch itself (dispatcher, autograd engine, torch.Stream, torch.Event, torch.accelerator) changes
-// cards and streams and uses events of the npu device. Every function is a line over device.h, stream.h or event.h.
+// The device guard: how torch itself (dispatcher, autograd engine, torch.Stream, torch.Event, torch.accelerator)
+// changes cards and streams and uses events of the npu device. Every function is a line over device.h, stream.h or
+// event.h.
 //
 // Note [Event objects]
 // ~~~~~~~~~~~~~~~~~~~~

@@ -1,5 +1,5 @@
-// The PrivateUse1 hooks: what torch's CPU code asks of the accelerator (torch.accelerator, pin_memory, generators, growing
-// a storage). Registered when the library is loaded; nothing here touches a card before it must.
+// The PrivateUse1 hooks: what torch's CPU code asks of the accelerator (torch.accelerator, pin_memory, generators,
+// growing a storage). Registered when the library is loaded; nothing here touches a card before it must.
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/StorageImpl.h>
 
@@ -76,8 +76,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   }
 };
 
-// Gives the device its hooks and its name, also in a program without Python. Another plugin of this device type may have
-// come first; throwing here would end the process while it loads.
+// Gives the device its hooks and its name, also in a program without Python. Another plugin of this device type may
+// have come first; throwing here would end the process while it loads.
 [[maybe_unused]] const bool g_registered = [] {
   try {
     if (at::isPrivateUse1HooksRegistered()) return false;

@@ -61,7 +61,8 @@ aclrtStream create(const c10::Stream& stream) {
   aclrtStream created = handle.load(std::memory_order_relaxed);
   if (created) return created;
   const uint32_t acl_priority = is_high(stream.id()) ? 0 : 1;  // 0 is ACL's highest of eight
-  NPU_CHECK(acl::api().aclrtCreateStreamWithConfig(&created, acl_priority, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC));
+  constexpr uint32_t kFlags = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC;
+  NPU_CHECK(acl::api().aclrtCreateStreamWithConfig(&created, acl_priority, kFlags));
   handle.store(created, std::memory_order_release);
   return created;
 }

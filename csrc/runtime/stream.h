@@ -1,5 +1,5 @@
-// Streams of the npu device: a thin value over c10::Stream. Default stream, a pool of 32 per priority and card, external
-// ones. See Note [StreamId assignment] in stream.cpp.
+// Streams of the npu device: a thin value over c10::Stream. Default stream, a pool of 32 per priority and card,
+// external ones. See Note [StreamId assignment] in stream.cpp.
 #pragma once
 
 #include <c10/core/Stream.h>

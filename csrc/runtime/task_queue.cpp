@@ -28,18 +28,18 @@
 
 // Note [Task queue]
 // ~~~~~~~~~~~~~~~~~
-// A ring of fixed slots with one consumer thread. Producers take a mutex, fill the next slot and publish it by advancing
-// `pushed`; the consumer runs slots in order and advances `done`. A ticket is the value of `pushed` after the push, so
-// "ticket t is done" is `done >= t`.
+// A ring of fixed slots with one consumer thread. Producers take a mutex, fill the next slot and publish it by
+// advancing `pushed`; the consumer runs slots in order and advances `done`. A ticket is the value of `pushed` after the
+// push, so "ticket t is done" is `done >= t`.
 //   A slot holds a function and plain bytes: addresses and metadata, never a tensor. That is safe because memory is
-// returned to the caching allocator for reuse on the same stream only, and the launch that reuses it is queued behind the
-// launch that used it. Everything whose order matters to a stream goes through the queue: launches, copies, event records
-// and waits. What looks at the device from outside (synchronise, query, free, capture) drains the queue first.
-//   Both sides spin for a moment and then sleep: a consumer that slept would cost the next push a system call. A sleeper
-// announces itself and looks again before it sleeps; the other side publishes first and then looks for sleepers. Both use
-// sequentially consistent operations, so one of them sees the other.
-//   A task that throws does not stop the queue: the first error is kept, later tasks run, and the error is raised by the
-// next push, drain or wait of any thread, once.
+// returned to the caching allocator for reuse on the same stream only, and the launch that reuses it is queued behind
+// the launch that used it. Everything whose order matters to a stream goes through the queue: launches, copies, event
+// records and waits. What looks at the device from outside (synchronise, query, free, capture) drains the queue first.
+//   Both sides spin for a moment and then sleep: a consumer that slept would cost the next push a system call. A
+// sleeper announces itself and looks again before it sleeps; the other side publishes first and then looks for
+// sleepers. Both use sequentially consistent operations, so one of them sees the other.
+//   A task that throws does not stop the queue: the first error is kept, later tasks run, and the error is raised by
+// the next push, drain or wait of any thread, once.
 //   A forked child has no consumer. It must not use a card anyway, so push refuses there and nothing ever waits.
 namespace npu::task_queue {
 

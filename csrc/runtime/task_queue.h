@@ -22,16 +22,16 @@ Ticket push(Run run, const void* payload, size_t bytes);
 // The same, but leaves an earlier error for the next caller: for what destructors do.
 Ticket push_keeping_errors(Run run, const void* payload, size_t bytes);
 
-// Waits until everything pushed so far has been handed to the provider; throws the first error left behind. Never call it
-// with a lock held that a task may take.
+// Waits until everything pushed so far has been handed to the provider; throws the first error left behind. Never call
+// it with a lock held that a task may take.
 void drain();
 bool is_done(Ticket ticket) noexcept;      // whether that push has been handed to the provider; never waits
 void wait(Ticket ticket);                  // like drain(), up to that push
 bool on_consumer_thread() noexcept;
 void stop() noexcept;                      // at exit: drains for a second at most; level 0 from then on
 
-// How to wait without the GIL: calls wait(argument), with the GIL released if the calling thread holds it. Told to us by
-// csrc/python; without it waiting keeps the GIL.
+// How to wait without the GIL: calls wait(argument), with the GIL released if the calling thread holds it. Told to us
+// by csrc/python; without it waiting keeps the GIL.
 using WithoutGil = void (*)(void (*wait)(void*), void* argument);
 void set_without_gil(WithoutGil function) noexcept;
 

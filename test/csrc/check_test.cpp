@@ -48,8 +48,9 @@ TEST(Check, the_error_says_what_to_do_then_the_code_and_ends_in_the_plugin_s_lin
   ASSERT_GE(text.size(), 3u);
   EXPECT_EQ(text.front(), "This thread has no NPU selected. Call torch.npu.set_device() in it first.");
   EXPECT_EQ(text[1], "aclrtFake returned 107002 (ACL_ERROR_RT_CONTEXT_NULL)");
-  EXPECT_TRUE(std::regex_match(text.back(), std::regex(R"(\[ERROR\] \d{4}-\d\d-\d\d-\d\d:\d\d:\d\d )"
-                                                       R"(\(PID:\d+, Device:-?\d+, RankID:-1\) ERR00100 PTA call acl api failed)")))
+  const std::regex line(R"(\[ERROR\] \d{4}-\d\d-\d\d-\d\d:\d\d:\d\d )"
+                        R"(\(PID:\d+, Device:-?\d+, RankID:-1\) ERR00100 PTA call acl api failed)");
+  EXPECT_TRUE(std::regex_match(text.back(), line))
       << text.back();
 }
 

@@ -28,7 +28,8 @@ using Strings = std::vector<std::string>;
 }  // namespace
 
 TEST(Config, a_flag_is_any_integer_but_zero) {
-  for (const auto& [text, on] : {std::pair{"1", true}, {"2", true}, {"-1", true}, {"0", false}, {"yes", false}, {"", false}}) {
+  for (const auto& [text, on] :
+       {std::pair{"1", true}, {"2", true}, {"-1", true}, {"0", false}, {"yes", false}, {"", false}}) {
     Variable variable("ASCEND_LAUNCH_BLOCKING", text);
     EXPECT_EQ(config::launch_blocking(), on) << text;
   }

@@ -46,8 +46,8 @@ int acl_device() {
   return acl::api().aclrtGetDevice(&device) == 0 ? device : -1;
 }
 
-constexpr auto kForkMessage = "Cannot re-initialize NPU in forked subprocess. To use NPU with multiprocessing, you must use "
-                              "the 'spawn' start method";
+constexpr auto kForkMessage =
+    "Cannot re-initialize NPU in forked subprocess. To use NPU with multiprocessing, you must use the 'spawn' start method";
 
 }  // namespace
 

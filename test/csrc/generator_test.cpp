@@ -40,9 +40,11 @@ TEST_F(Generator, default_ones_exist_per_card_and_open_none) {
   EXPECT_NE(default_generator(0), default_generator(1));
   EXPECT_EQ(default_generator(), default_generator(current_device()));
   EXPECT_THROW(default_generator(100), c10::Error);
-  EXPECT_EXIT(_exit((at::Generator(default_generator(1)).set_current_seed(7), default_generator(1).current_seed() == 7 &&
-                     !is_initialized()) ? 0 : 1),
-              testing::ExitedWithCode(0), "");
+  const auto seed_one = [] {
+    at::Generator(default_generator(1)).set_current_seed(7);
+    return default_generator(1).current_seed() == 7 && !is_initialized();
+  };
+  EXPECT_EXIT(_exit(seed_one() ? 0 : 1), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(Generator, reserving_advances_by_whole_blocks) {

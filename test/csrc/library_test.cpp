@@ -1,5 +1,5 @@
-// Which provider is loaded, and what is said when it cannot be. Each case runs in a process of its own, because a provider
-// is chosen once. NPU_FAKES is a folder with stand-ins for CANN installations; see CMakeLists.txt.
+// Which provider is loaded, and what is said when it cannot be. Each case runs in a process of its own, because a
+// provider is chosen once. NPU_FAKES is a folder with stand-ins for CANN installations; see CMakeLists.txt.
 #include "acl/library.h"
 
 #include <c10/util/Exception.h>
@@ -92,9 +92,8 @@ TEST(Library, an_unknown_runtime_name_is_refused) {
 }
 
 TEST(Library, optional_functions_may_be_absent) {
-  EXPECT_EXIT(in_environment({{"ASCEND_HOME_PATH", fake("cann")}},
-                             [] { return acl::api().aclrtStreamGetId == nullptr && acl::api().aclrtMalloc != nullptr; }),
-              ExitedWithCode(0), "");
+  const auto check = [] { return !acl::api().aclrtStreamGetId && acl::api().aclrtMalloc; };
+  EXPECT_EXIT(in_environment({{"ASCEND_HOME_PATH", fake("cann")}}, check), ExitedWithCode(0), "");
 }
 
 TEST(Library, operators_are_looked_up_in_order_and_loaded_at_the_first_question) {
@@ -116,8 +115,8 @@ TEST(Library, custom_operators_come_before_those_of_cann) {
   const auto check = [] {
     return reinterpret_cast<int (*)()>(acl::op_symbol("aclnnEverywhere"))() == 3;
   };
-  EXPECT_EXIT(in_environment({{"ASCEND_HOME_PATH", fake("cann")}, {"ASCEND_CUSTOM_OPP_PATH", "/none:" + fake("custom")}},
-                             check),
+  const auto custom = "/none:" + fake("custom");
+  EXPECT_EXIT(in_environment({{"ASCEND_HOME_PATH", fake("cann")}, {"ASCEND_CUSTOM_OPP_PATH", custom}}, check),
               ExitedWithCode(0), "");
   EXPECT_EXIT(in_environment({{"ASCEND_HOME_PATH", fake("cann")}, {"ASCEND_OPP_PATH", fake("opp")}}, check),
               ExitedWithCode(0), "");

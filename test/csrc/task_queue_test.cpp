@@ -322,7 +322,8 @@ class FreshTaskQueue : public testing::Test {
 };
 
 TEST_F(FreshTaskQueue, the_environment_sets_the_level_and_blocking_turns_it_off) {
-  EXPECT_EXIT((setenv("TASK_QUEUE_ENABLE", "2", 1), _exit(task_queue::level() == 2 ? 0 : 1)), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT((setenv("TASK_QUEUE_ENABLE", "2", 1), _exit(task_queue::level() == 2 ? 0 : 1)),
+              testing::ExitedWithCode(0), "");
   EXPECT_EXIT((setenv("TASK_QUEUE_ENABLE", "2", 1), setenv("ASCEND_LAUNCH_BLOCKING", "1", 1), task_queue::set_level(1),
                _exit(task_queue::level() == 0 && task_queue::launch_blocking() ? 0 : 1)),
               testing::ExitedWithCode(0), "");
