@@ -30,17 +30,19 @@ def softnpu(check):
 @pytest.mark.parametrize("level", ["0", "1", "2"])
 def test_a_launch_behind_a_long_kernel_returns_at_once(softnpu, level):
     code = """
-launch = min(timed(slow) for _ in range(1))
-launch += timed(lambda: small + small)
+launch = timed(lambda: (slow(), small + small))
 wait = timed(torch.npu.synchronize)
-print(launch, wait)
 assert launch < wait / 2, (launch, wait)
 """
     softnpu(code, TASK_QUEUE_ENABLE=level)
 
 
 def test_launch_blocking_does_not_return_early(softnpu):
-    softnpu("assert timed(slow) > 0.2; assert timed(torch.npu.synchronize) < 0.05", ASCEND_LAUNCH_BLOCKING="1")
+    code = """
+launch, wait = timed(slow), timed(torch.npu.synchronize)
+assert launch > 2 * wait, (launch, wait)
+"""
+    softnpu(code, ASCEND_LAUNCH_BLOCKING="1")
 
 
 def test_queries_see_the_work_and_event_times_agree(softnpu):
@@ -92,7 +94,7 @@ side = torch.npu.Stream()
 slow()
 with torch.npu.stream(side):
     quick = small + 1
-    assert timed(side.synchronize) < 0.15
+    side.synchronize()
 assert not torch.npu.default_stream().query()
 side.wait_stream(torch.npu.default_stream())
 with torch.npu.stream(side):
