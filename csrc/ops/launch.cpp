@@ -1,6 +1,7 @@
 // The two-phase call: executor cache, workspace, task queue. See Note [Packed calls] in exec.h.
 #include <ATen/Context.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -53,9 +54,24 @@ struct CacheScope {
   ~CacheScope() { acl::api().UnInitPTACacheThreadLocal(); }
 };
 
+// Note [Word 0]: names the operator, an aligned address; its lowest bit says whether torch asked for deterministic
+// algorithms when the operator was called. So executors of both kinds live side by side in the cache, a call keeps its
+// kind on its way through the task queue, and the provider, which has one switch, is told only when one is built.
+constexpr uint64_t kDeterministic = 1;
+
+uint64_t deterministic_bit() { return at::globalContext().deterministicAlgorithms() ? kDeterministic : 0; }
+
+void tell_determinism(uint64_t word) {
+  static std::atomic<int> told{-1};
+  const int wanted = static_cast<int>(word & kDeterministic);
+  if (told.exchange(wanted) == wanted || !acl::api().aclrtSetSysParamOpt) return;
+  NPU_CHECK(acl::api().aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, wanted));
+}
+
 Prepared build(const AclOp& op, PhaseOne phase_one, const uint64_t* words, void* const* addresses) {
   Prepared p;
-  Unpacker arguments(words + 1, addresses);  // word 0 names the operator
+  tell_determinism(words[0]);
+  Unpacker arguments(words + 1, addresses);
   if (const int code = phase_one(op.phase_one, arguments, &p.workspace_size, &p.executor)) phase_one_failed(op, code);
   return p;
 }
@@ -126,10 +142,13 @@ void run_packed(void* payload) {
 void push_packed(const AclOp& op, PhaseOne phase_one, const Packer& a, aclrtStream stream) {
   const PackedCall call{&op, phase_one, stream, a.words.size(), a.addresses.size()};
   c10::SmallVector<uint64_t, 192> payload;
-  payload.resize_for_overwrite(sizeof(PackedCall) / 8 + call.words + call.addresses);
-  memcpy(payload.data(), &call, sizeof(call));
-  memcpy(payload.data() + sizeof(call) / 8, a.words.data(), call.words * 8);
-  memcpy(payload.data() + sizeof(call) / 8 + call.words, a.addresses.data(), call.addresses * 8);
+  const auto append = [&](const void* bytes, size_t words) {
+    const auto* first = static_cast<const uint64_t*>(bytes);
+    payload.append(first, first + words);
+  };
+  append(&call, sizeof(call) / 8);
+  append(a.words.data(), call.words);
+  append(a.addresses.data(), call.addresses);
   task_queue::push(&run_packed, payload.data(), payload.size() * 8);
 }
 
@@ -139,6 +158,7 @@ bool has_op(const char* name) { return acl::available() && acl::op_symbol(name) 
 
 void launch(AclOp& op, PhaseOne phase_one, Packer& a) {
   if (C10_UNLIKELY(!op.phase_two)) resolve(op);
+  a.words[0] |= deterministic_bit();
   const aclrtStream stream = current_stream_handle();
   const int level = task_queue::level();
   if (C10_UNLIKELY(level == 2)) return push_packed(op, phase_one, a, stream);
@@ -157,6 +177,7 @@ void launch(AclOp& op, PhaseOne phase_one, Packer& a) {
 std::vector<std::vector<int64_t>> launch_and_read_shapes(AclOp& op, PhaseOne phase_one, Packer& a, int outputs) {
   if (C10_UNLIKELY(!op.phase_two)) resolve(op);
   task_queue::drain();
+  tell_determinism(deterministic_bit());
   Unpacker arguments(a.words.data() + 1, a.addresses.data());
   Prepared p;
   if (const int code = phase_one(op.phase_one, arguments, &p.workspace_size, &p.executor)) phase_one_failed(op, code);

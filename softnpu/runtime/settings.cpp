@@ -45,15 +45,6 @@ void check_compile_option(aclCompileOpt option) {
 
 }  // namespace
 
-int64_t launch_parameter(aclSysParamOpt option, int64_t fallback) noexcept {
-  if (const Context* context = t_thread.context) {
-    const int64_t value = context->parameters[option].load(std::memory_order_relaxed);
-    if (value != kUnset) return value;
-  }
-  const int64_t value = g_parameters[option].load(std::memory_order_relaxed);
-  return value == kUnset ? fallback : value;
-}
-
 void set_process_parameter(aclSysParamOpt option, int64_t value) {
   check_value(value);
   g_parameters[checked_option(option)] = value;

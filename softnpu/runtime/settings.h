@@ -11,10 +11,7 @@ namespace softnpu {
 
 struct Context;
 
-// What holds for a launch by this thread now: the context's value, else the process's, else `fallback`. Operators take
-// it when they are launched, not when they run.
-int64_t launch_parameter(aclSysParamOpt option, int64_t fallback) noexcept;
-
+// The kernels are deterministic anyway; clients set the parameter and read it back.
 void set_process_parameter(aclSysParamOpt option, int64_t value);
 int64_t checked_process_parameter(aclSysParamOpt option);  // throws Failure(107021) when it was never set
 void set_context_parameter(Context& context, aclSysParamOpt option, int64_t value);

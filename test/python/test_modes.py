@@ -70,13 +70,30 @@ def test_profiler(x):
     assert next(event.count for event in profile.key_averages() if event.key == "aten::mm") == 1
 
 
-def test_anomaly_and_deterministic_modes():
+def test_anomaly_mode():
     x = torch.ones(3, device="npu", requires_grad=True)
     with torch.autograd.detect_anomaly(check_nan=True):
         (x * 2).sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
-    torch.use_deterministic_algorithms(True)
-    try:
-        assert value(torch.ones(4, 4, device="npu")) == 64
-    finally:
-        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("level", ["0", "1", "2"])
+def test_the_device_learns_of_deterministic_algorithms_at_any_time(check, level):
+    code = """
+import ctypes
+runtime = ctypes.CDLL(torch_npu.__path__[0] + "/softnpu/lib64/libascendcl.so")
+def told():
+    torch.npu.synchronize()
+    value = ctypes.c_int64(-1)
+    assert runtime.aclrtGetSysParamOpt(0, ctypes.byref(value)) == 0
+    return value.value
+x = torch.ones(3, 4, device="npu")
+x + x
+assert told() == 0
+torch.use_deterministic_algorithms(True)
+assert (x + x).sum().item() == 24 and told() == 1  # built anew, although the same call is in the cache
+torch.use_deterministic_algorithms(False)
+x.view(4, 3) * 2
+assert told() == 0
+"""
+    check(code, TORCH_NPU_RUNTIME="soft", TASK_QUEUE_ENABLE=level)
