@@ -1,6 +1,7 @@
 """Tells torch about the npu device through its registration calls, and fills the few places where it has no hook."""
 
 import atexit
+import functools
 import sys
 from multiprocessing.reduction import ForkingPickler
 
@@ -22,6 +23,7 @@ def register() -> None:
 
     torch.version.__getattr__ = _version_attribute
     torch.Tensor.__dlpack_device__ = _dlpack_device
+    torch.nn.DataParallel.__init__ = _data_parallel
     for cls in (torch.Tensor, torch.nn.Parameter):
         ForkingPickler.register(cls, _reduce_tensor)
     atexit.register(_C.finalize)
@@ -47,6 +49,26 @@ def _dlpack_device(self: torch.Tensor):
 
 
 _dlpack_device.__name__ = "__dlpack_device__"
+
+
+_upstream_data_parallel = torch.nn.DataParallel.__init__
+
+
+@functools.wraps(_upstream_data_parallel)
+def _data_parallel(self, *args, **kwargs) -> None:
+    """Upstream's replicas need CUDA's own collectives, and fail in the first forward without a word of the reason.
+
+    On one card there is nothing to replicate: the module is called as it is.
+    """
+    _upstream_data_parallel(self, *args, **kwargs)
+    if not self.device_ids or self.src_device_obj.type != "npu":
+        return
+    if len(self.device_ids) > 1:
+        raise RuntimeError(
+            "torch.nn.DataParallel is not supported on several npu cards: use torch.nn.parallel.DistributedDataParallel with "
+            "one process for each card, or show the program one card with ASCEND_RT_VISIBLE_DEVICES=0"
+        )
+    self.device_ids = []
 
 
 def _reduce_tensor(tensor: torch.Tensor):

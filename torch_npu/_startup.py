@@ -14,10 +14,13 @@ def start(package_path: list, version: str, autoloading: bool) -> None:
     try:
         _check_torch(version)
         _check_alone()
+        transfer = _transfer_is_wanted()
         _load_extension(package_path, version)
         from torch_npu import _register
 
         _register.register()
+        if transfer:
+            from torch_npu.contrib import transfer_to_npu  # noqa: F401  (redirects when imported)
     except Exception as error:
         if not autoloading:
             raise
@@ -42,6 +45,13 @@ def _check_alone() -> None:
             f"another torch backend has already registered the device '{name}', and torch has room for one; "
             "cure: uninstall it, or set TORCH_DEVICE_BACKEND_AUTOLOAD=0 and import only the one you want"
         )
+
+
+def _transfer_is_wanted() -> bool:
+    value = os.environ.get("TORCH_TRANSFER_TO_NPU", "0")
+    if value not in ("", "0", "1"):
+        raise ValueError(f"TORCH_TRANSFER_TO_NPU must be 0 or 1, but is: {value}")
+    return value == "1"
 
 
 def _load_extension(package_path: list, version: str) -> None:

@@ -1,0 +1,328 @@
+"""transfer_to_npu: what a script written for CUDA says means npu, until undo()."""
+
+import sys
+import types
+
+import pytest
+import torch
+from torch import nn
+
+
+@pytest.fixture
+def transfer(capsys):
+    from torch_npu.contrib import transfer_to_npu
+
+    transfer_to_npu.apply()
+    yield transfer_to_npu
+    transfer_to_npu.undo()
+
+
+def snapshot():
+    """Every attribute of the namespaces that transfer_to_npu touches, as the objects stand there."""
+    owners = [torch, torch.Tensor, nn.Module, torch.cuda, torch.cuda.amp, torch.cuda.memory, torch.cuda.random, torch.cuda.nvtx,
+              torch.distributed, torch.distributed.distributed_c10d, torch.distributed.Backend, torch.jit, torch.jit.frontend,
+              torch.amp, torch.amp.autocast, torch.amp.GradScaler, torch.profiler, torch.UntypedStorage, torch.TypedStorage,
+              torch.npu.Stream, torch.npu.device, torch.utils.data.DataLoader, torch.nn.parallel.DistributedDataParallel]  # fmt: skip
+    return {(owner.__name__, name): value for owner in owners for name, value in vars(owner).items() if name != "__warningregistry__"}
+
+
+def test_undo_restores_every_name():
+    from torch_npu.contrib import transfer_to_npu
+
+    transfer_to_npu.undo()
+    registry, finders = list(torch.serialization._package_registry), list(sys.meta_path)
+    before = snapshot()
+    transfer_to_npu.apply()
+    assert len({key for key, value in snapshot().items() if before.get(key) is not value}) > 200
+    transfer_to_npu.undo()
+    after = snapshot()
+    assert after.keys() == before.keys()
+    assert [key for key in before if after[key] is not before[key]] == []
+    assert torch.serialization._package_registry == registry and sys.meta_path == finders
+    assert not torch.cuda.is_available()
+
+
+DEVICES = ["cuda", "cuda:0", torch.device("cuda"), torch.device("cuda", 0), 0]
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=repr)
+def test_devices_in_every_form(transfer, device):
+    assert torch.zeros(2, device=device).device == torch.device("npu:0")
+    assert torch.tensor([1.0], device=device).is_cuda
+    assert torch.ones(2).to(device).is_npu
+    assert torch.ones(2).to(device=device, dtype=torch.float16).dtype == torch.float16
+    assert nn.Linear(2, 2).to(device).weight.is_npu
+    assert torch.ones(1).new_zeros(2, device=device).is_npu
+    assert torch.load(saved(), map_location=device)["x"].is_npu
+
+
+def saved():
+    import io
+
+    file = io.BytesIO()
+    torch.save({"x": torch.ones(2)}, file)
+    file.seek(0)
+    return file
+
+
+def test_cuda_methods(transfer):
+    x = torch.ones(2)
+    assert not x.is_cuda and x.cuda().is_cuda and x.cuda("cuda:1").device.index == 1 and x.cuda(1, non_blocking=True).device.index == 1
+    assert nn.Linear(2, 2).cuda(0).weight.is_cuda
+    assert nn.utils.rnn.pack_sequence([torch.ones(2)]).cuda().data.is_npu
+    assert torch.ones(2).untyped_storage().cuda().is_cuda
+    assert torch.UntypedStorage(4, device="cuda").device.type == "npu"
+
+
+def test_legacy_types_keep_their_dtype(transfer):
+    assert torch.cuda.DoubleTensor([1.0]).dtype == torch.float64
+    assert torch.cuda.FloatTensor(2).is_npu
+    assert torch.ones(2).type("torch.cuda.DoubleTensor").dtype == torch.float64
+    assert torch.ones(2).type(torch.cuda.HalfTensor).is_npu
+    assert torch.ones(2).type(torch.int64).dtype == torch.int64 and torch.ones(2).type() == "torch.FloatTensor"
+    assert torch.ones(2, dtype=torch.float64).cuda().dtype == torch.float64
+
+
+def test_default_device_and_type(transfer):
+    with torch.device("cuda"):
+        assert torch.ones(2).is_npu and nn.Linear(2, 2).weight.is_npu
+    torch.set_default_device("cuda")
+    assert torch.ones(2).is_npu
+    torch.set_default_device(None)
+    torch.set_default_tensor_type("torch.cuda.DoubleTensor")
+    assert torch.ones(2).is_npu and torch.ones(2).dtype == torch.float64
+    torch.set_default_device(None)
+    torch.set_default_dtype(torch.float32)
+
+
+def test_torch_cuda_is_torch_npu(transfer, restore_device):
+    torch.cuda.set_device("cuda:1")
+    assert torch.npu.current_device() == 1
+    with torch.cuda.device("cuda:0"):
+        assert torch.cuda.current_device() == 0
+    assert torch.cuda.device_count() == torch.npu.device_count()
+    assert torch.cuda.get_device_name(torch.device("cuda:0")) == torch.npu.get_device_name(0)
+    assert torch.cuda.memory_allocated("cuda:0") == torch.npu.memory_allocated(0)
+    assert len(torch.cuda.default_generators) == torch.npu.device_count()
+    torch.cuda.synchronize(torch.device("cuda", 0))
+    torch.cuda.empty_cache()
+    torch.cuda.ipc_collect()
+
+
+def test_streams_events_generators(transfer):
+    side = torch.cuda.Stream(device="cuda:0")
+    event = torch.cuda.Event(enable_timing=True)
+    with torch.cuda.stream(side):
+        event.record()
+        y = torch.ones(4, device="cuda") * 2
+    torch.cuda.current_stream("cuda").wait_stream(side)
+    y.record_stream(torch.cuda.current_stream())
+    assert y.sum().item() == 8 and isinstance(side, torch.cuda.Stream) and isinstance(side, torch.Stream)
+    generator = torch.Generator("cuda").manual_seed(3)
+    assert isinstance(generator, torch.Generator) and isinstance(torch.default_generator, torch.Generator)
+    assert torch.equal(torch.rand(3, generator=generator, device="cuda").cpu(),
+                       torch.rand(3, generator=torch.Generator(device="cuda:0").manual_seed(3), device="cuda").cpu())  # fmt: skip
+    assert torch.Stream("cuda").device.type == "npu" and torch.Event("cuda") is not None
+    torch.cuda.manual_seed_all(5)
+    assert torch.cuda.initial_seed() == 5
+    assert torch.cuda.get_rng_state("cuda:0").dtype == torch.uint8
+
+
+def test_mixed_precision(transfer):
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        assert torch.is_autocast_enabled("npu") and torch.is_autocast_enabled() and torch.is_autocast_enabled("cuda")
+        assert torch.get_autocast_gpu_dtype() == torch.get_autocast_dtype("cuda") == torch.bfloat16
+    with torch.cuda.amp.autocast(False):
+        assert not torch.is_autocast_enabled()
+    assert torch.amp.GradScaler()._device == "npu" and torch.amp.GradScaler("cuda").is_enabled()
+    assert torch.cuda.amp.GradScaler(enabled=False).get_scale() == 1.0
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type="cuda")
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        @torch.cuda.amp.custom_bwd
+        def backward(ctx, grad):
+            return grad * 2
+
+    x = torch.ones(2, device="cuda", requires_grad=True)
+    Double.apply(x).sum().backward()
+    assert x.grad.tolist() == [2, 2]
+
+
+def test_torchscript_keeps_working(transfer):
+    def on_gpu(x: torch.Tensor, scale: float = 2.0):
+        y = torch.zeros(2, device="cuda")
+        if x.is_cuda:
+            y = y + torch.full([2], scale, device=x.device)
+        return y + x.cuda() + torch.ones_like(y)
+
+    scripted = torch.jit.script(on_gpu)
+    assert isinstance(scripted, torch.jit.ScriptFunction)
+    assert scripted(torch.ones(2)).tolist() == [2, 2] and scripted(torch.ones(2).cuda()).tolist() == [4, 4]
+    module = torch.jit.script(nn.Sequential(nn.Linear(2, 2), nn.ReLU())).cuda()
+    assert module(torch.ones(1, 2, device="cuda")).is_cuda
+    traced = torch.jit.trace(lambda x: x * 2 + torch.ones(2, device="cuda"), torch.ones(2).cuda())
+    assert traced(torch.zeros(2).cuda()).tolist() == [1, 1]
+
+
+def test_fx_and_compile_keep_working(transfer):
+    def function(x):
+        return x.to("cuda") + torch.ones(2, device="cuda")
+
+    graph = torch.fx.symbolic_trace(function)
+    assert graph(torch.ones(2)).tolist() == [2, 2]
+    assert torch.compile(function, backend="eager")(torch.ones(2)).tolist() == [2, 2]
+
+
+def test_checkpoint_written_on_cuda_loads_to_npu(transfer, tmp_path):
+    """The location tag is all that differs between a file written on CUDA and one written on the CPU."""
+    tag, torch.serialization.location_tag = torch.serialization.location_tag, lambda storage: "cuda:0"
+    try:
+        torch.save({"x": torch.arange(3)}, tmp_path / "cuda.pt")
+    finally:
+        torch.serialization.location_tag = tag
+    x = torch.load(tmp_path / "cuda.pt")["x"]
+    assert x.device == torch.device("npu:0") and x.tolist() == [0, 1, 2]
+    assert torch.load(tmp_path / "cuda.pt", map_location={"cuda:0": "cuda:1"})["x"].device == torch.device("npu:1")
+    assert torch.load(tmp_path / "cuda.pt", map_location=lambda storage, loc: storage.cuda(1))["x"].device.index == 1
+    assert torch.load(tmp_path / "cuda.pt", map_location="cpu")["x"].device.type == "cpu"
+    torch.save(torch.ones(2).cuda(), tmp_path / "npu.pt")
+    assert torch.load(tmp_path / "npu.pt", map_location={"cuda:0": "cuda:1"}).device == torch.device("npu:1")
+
+
+def test_pinned_memory_and_loader(transfer):
+    loader = torch.utils.data.DataLoader(torch.ones(4, 2), pin_memory=True)
+    assert all(batch.is_pinned() and batch.cuda(non_blocking=True).is_cuda for batch in loader)
+    assert torch.ones(2).pin_memory("cuda").is_pinned()
+
+
+def test_backend_names(transfer):
+    from torch_npu.contrib._transfer import arguments
+
+    assert arguments.backend("nccl") == "hccl" and arguments.backend("gloo") == "gloo"
+    assert arguments.backend("cpu:gloo,cuda:nccl") == "cpu:gloo,npu:hccl"
+    assert arguments.backend(None) is None
+    assert "cuda" not in torch.distributed.Backend.default_device_backend_map
+    assert torch.distributed.is_nccl_available() == ("hccl" in torch.distributed.Backend.backend_list)
+
+
+def test_profiler_activities(transfer):
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as prof:
+        torch.cuda.nvtx.range_push("marked")
+        torch.ones(2).cuda().mul(2)
+        torch.cuda.nvtx.range_pop()
+    names = {event.key for event in prof.key_averages()}
+    assert "aten::mul" in names and "marked" in names
+    assert prof.key_averages().table(sort_by="self_cuda_time_total")
+
+
+@pytest.mark.parametrize("call", ["CUDAGraph()", "graph(None)", "make_graphed_callables(None, ())", "cudart()", "set_sync_debug_mode(1)"])
+def test_what_has_no_counterpart_says_so(transfer, call):
+    name = call.partition("(")[0]
+    if hasattr(torch.npu, name) or hasattr(torch.npu, name.replace("CUDA", "NPU")):
+        pytest.skip(f"torch.npu has {name}")
+    with pytest.raises(NotImplementedError, match=rf"torch\.cuda\.{name}: .*; cure: "):
+        eval("torch.cuda." + call)
+
+
+def module_named(name, body):
+    module = types.ModuleType(name)
+    module.torch = torch
+    exec(body, module.__dict__)
+    return module
+
+
+@pytest.mark.parametrize("name", ["transformers.utils.import_utils", "accelerate.utils.imports", "peft.utils.other", "torch.something"])
+def test_libraries_that_know_npu_see_no_cuda(transfer, name):
+    asks = module_named(name, "def answer(): return torch.cuda.is_available()")
+    assert asks.answer() is False
+    assert torch.cuda.is_available() is True and module_named("train", "answer = torch.cuda.is_available()").answer is True
+
+
+def test_opt_out(check):
+    out = check(
+        """
+from torch_npu.contrib import transfer_to_npu
+assert not torch.ones(1).npu().is_cuda
+assert torch.jit.frontend.parse_def.__module__ == "torch._sources"
+asks = {"__name__": "mylib.devices", "torch": torch}
+exec("answer = torch.cuda.is_available()", asks)
+assert asks["answer"] is False and torch.cuda.is_available()
+assert transfer_to_npu.report().excluded == ["torch.Tensor.is_cuda", "torch.jit", "mylib"]
+print("ok")
+""",
+        TORCH_NPU_TRANSFER_EXCLUDE="torch.Tensor.is_cuda, torch.jit,mylib",
+    )
+    assert out == "ok"
+
+
+def test_report_counts_what_was_rewritten(transfer):
+    torch.zeros(1, device="cpu")
+    torch.zeros(1, device="cuda")
+    torch.zeros(1, device="cuda")
+    torch.ones(1).cuda()
+    uses = {row.name: row.uses for row in transfer.report().rows}
+    assert uses["torch.zeros"] == 2 and uses["torch.Tensor.cuda"] == 1 and uses["torch.ones"] == 0
+    assert "torch.zeros: rewrites device" in str(transfer.report())
+
+
+@pytest.mark.parametrize(("rank", "lines"), [(None, 1), ("0", 1), ("3", 0)])
+def test_one_line_on_rank_0(run, rank, lines):
+    process = run("import torch, torch_npu; assert torch.ones(1).cuda().is_npu", TORCH_TRANSFER_TO_NPU="1", RANK=rank)
+    assert process.returncode == 0, process.stderr
+    assert process.stderr.count("\n") == lines == process.stderr.count("transfer_to_npu:")
+
+
+def test_nothing_happens_unless_asked(check):
+    check("assert not torch.cuda.is_available() and 'torch_npu.contrib' not in __import__('sys').modules")
+    check("from torch_npu.contrib._transfer import table\nassert not torch.cuda.is_available()")
+
+
+def test_other_values_are_an_error(run):
+    process = run("import torch_npu", TORCH_TRANSFER_TO_NPU="yes")
+    assert process.returncode != 0 and "TORCH_TRANSFER_TO_NPU must be 0 or 1, but is: yes" in process.stderr
+
+
+def test_modules_imported_later_are_redirected(check):
+    out = check(
+        """
+import sys
+from torch_npu.contrib import transfer_to_npu
+late = "torch.distributed.fsdp.fully_sharded_data_parallel"
+assert late not in sys.modules
+import torch.distributed.fsdp as fsdp
+assert hasattr(fsdp.FullyShardedDataParallel.__init__, "__wrapped__")
+transfer_to_npu.undo()
+assert not hasattr(fsdp.FullyShardedDataParallel.__init__, "__wrapped__")
+print("ok")
+"""
+    )
+    assert out == "ok"
+
+
+def test_every_name_of_the_table_exists_in_torch(check):
+    """A name that torch has dropped would be passed over in silence."""
+    out = check(
+        """
+import importlib
+import torch.distributed.fsdp, torch.distributed.pipelining, torch.utils.data, torch.profiler
+from torch_npu.contrib import transfer_to_npu
+from torch_npu.contrib._transfer import replacements, table
+rows = {row.name for row in transfer_to_npu.report().rows}
+names = {*table.ARGUMENTS, *table.CLASSES, *replacements.REPLACEMENTS}
+print(sorted({name.replace(":", ".") for name in names} - rows))
+"""
+    )
+    assert out == "[]"
+
+
+def test_data_parallel_is_refused_in_one_sentence():
+    with pytest.raises(RuntimeError, match="DistributedDataParallel"):
+        nn.DataParallel(nn.Linear(2, 2).npu(), device_ids=[0, 1])
+    assert nn.DataParallel(nn.Linear(2, 2).npu(), device_ids=[0])(torch.ones(1, 2).npu()).is_npu

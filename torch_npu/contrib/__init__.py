@@ -1,0 +1,1 @@
+"""What stands beside the device: helpers for code that was written for other devices."""

@@ -1,0 +1,54 @@
+"""Turns the arguments that name a CUDA device or its backends into those that name npu. Everything else passes unchanged."""
+
+import torch
+
+enabled = False  # wrappers outlive undo() where other modules hold them; then they must do nothing
+
+
+def device(value):
+    """A device in any form torch takes: a string, a torch.device, or a list, tuple or dict of them."""
+    if not enabled:
+        return value
+    if isinstance(value, str):
+        return "npu" + value[4:] if value == "cuda" or value.startswith("cuda:") else value
+    if isinstance(value, torch.device):
+        return torch.device("npu", value.index) if value.type == "cuda" else value
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        changed = type(value)(map(device, value))
+        return changed if changed != value else value
+    if isinstance(value, dict) and value:
+        changed = {key: device(item) for key, item in value.items()}
+        return changed if changed != value else value
+    return value
+
+
+def map_location(value):
+    """As device(), or a number; a dict of locations also holds for files that were written by this script, whose tensors were on npu."""
+    if isinstance(value, dict):
+        return {**{device(key): device(item) for key, item in value.items()},
+                **{key: device(item) for key, item in value.items()}} if enabled else value  # fmt: skip
+    return torch.device("npu", value) if enabled and type(value) is int else device(value)
+
+
+def backend(value):
+    """"nccl", or a list such as "cpu:gloo,cuda:nccl"."""
+    if not enabled or not isinstance(value, str):
+        return value
+    parts = [part.split(":") for part in value.split(",")]
+    words = {"nccl": "hccl", "cuda": "npu"}
+    return ",".join(":".join(words.get(word.strip().lower(), word) for word in part) for part in parts)
+
+
+def activities(value):
+    """Profiler activities: CUDA is the npu's activity, or nothing where no profiler of the npu is registered."""
+    from torch.profiler import ProfilerActivity, supported_activities
+
+    if not enabled or value is None or ProfilerActivity.CUDA not in (value := list(value)):
+        return value
+    rest = [activity for activity in value if activity is not ProfilerActivity.CUDA]
+    npu = [ProfilerActivity.PrivateUse1] if ProfilerActivity.PrivateUse1 in supported_activities() else []
+    return rest + [activity for activity in npu if activity not in rest] or [ProfilerActivity.CPU]
+
+
+# The rewriting of a parameter follows from its name.
+BY_NAME = {"map_location": map_location, "backend": backend, "activities": activities}

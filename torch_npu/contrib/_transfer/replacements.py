@@ -1,0 +1,194 @@
+"""What is replaced as a whole, because more than an argument differs: `.cuda()`, `.is_cuda`, a few functions of torch."""
+
+import sys
+import threading
+from collections.abc import Callable
+
+import torch
+
+from torch_npu.contrib._transfer import arguments
+from torch_npu.contrib._transfer.report import Row
+from torch_npu.contrib._transfer.table import TOLD_THE_TRUTH
+
+_TENSOR_TYPES = {"torch.cuda." + name: "torch.npu." + name for name in dir(torch.npu) if name.endswith("Tensor")}
+
+
+def _tensor_cuda(original, row):
+    def cuda(self, device=None, non_blocking=False, memory_format=torch.preserve_format):
+        row.uses += 1
+        return self.npu(arguments.device(device), non_blocking, memory_format=memory_format)
+
+    return cuda
+
+
+def _module_cuda(original, row):
+    def cuda(self, device=None):
+        row.uses += 1
+        return self.npu(arguments.device(device))
+
+    return cuda
+
+
+def _storage_cuda(original, row):
+    def cuda(self, device=None, non_blocking=False):
+        row.uses += 1
+        return self.npu(arguments.device(device), non_blocking)
+
+    return cuda
+
+
+def _is_cuda(original, row):
+    def is_cuda(self) -> bool:
+        return self.is_npu or original.__get__(self)
+
+    return property(is_cuda)
+
+
+def _tensor_type(original, row):
+    """x.type("torch.cuda.FloatTensor") and x.type(torch.cuda.FloatTensor)."""
+
+    def type(self, dtype=None, non_blocking=False, **kwargs):
+        if isinstance(dtype, str) and dtype in _TENSOR_TYPES:
+            dtype = getattr(torch.npu, _TENSOR_TYPES[dtype].rpartition(".")[2])
+        if getattr(dtype, "is_npu", False):
+            row.uses += 1
+            return self.to("npu" if not self.is_npu else self.device, dtype.dtype, non_blocking)
+        return original(self, non_blocking=non_blocking, **kwargs) if dtype is None else original(self, dtype, non_blocking, **kwargs)
+
+    return type
+
+
+def _set_default_tensor_type(original, row):
+    """The npu has no tensor type torch's C++ knows: the default dtype and the default device say the same."""
+
+    def set_default_tensor_type(t):
+        if isinstance(t, str) and t in _TENSOR_TYPES:
+            t = getattr(torch.npu, _TENSOR_TYPES[t].rpartition(".")[2])
+        if not getattr(t, "is_npu", False):
+            return original(t)
+        row.uses += 1
+        torch.set_default_dtype(t.dtype)
+        torch.set_default_device("npu")
+
+    return set_default_tensor_type
+
+
+def _is_available(original, row):
+    """Whether a script should take its GPU path: whether there is an npu. See table.TOLD_THE_TRUTH for the exceptions."""
+    from torch_npu.contrib._transfer import patches
+
+    truth = {*TOLD_THE_TRUTH, *(name for name in patches.excluded if not name.startswith("torch."))}
+
+    def is_available() -> bool:
+        package = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
+        if package in truth:
+            return original()
+        row.uses += 1
+        return torch.npu.is_available()
+
+    return is_available
+
+
+def _is_nccl_available(original, row):
+    def is_nccl_available() -> bool:
+        row.uses += 1
+        return "hccl" in torch.distributed.Backend.backend_list
+
+    return is_nccl_available
+
+
+def _autograd_profiler(original, row):
+    """torch.autograd.profiler.profile(use_cuda=True) or (use_device="cuda")."""
+
+    def __init__(self, enabled=True, *, use_cuda=False, use_device=None, **kwargs):
+        if use_cuda or use_device == "cuda":
+            row.uses += 1
+            supported = torch.profiler.ProfilerActivity.PrivateUse1 in torch.profiler.supported_activities()
+            use_device = "npu" if supported else None
+        original(self, enabled, use_device=use_device, **kwargs)
+
+    return __init__
+
+
+_ranges = threading.local()
+
+
+def _range_push(original, row):
+    """A marker in the profile, which is what an NVTX range is on a GPU."""
+
+    def range_push(msg) -> int:
+        row.uses += 1
+        stack = _ranges.__dict__.setdefault("stack", [])
+        stack.append(torch.profiler.record_function(msg))
+        stack[-1].__enter__()
+        return len(stack) - 1
+
+    return range_push
+
+
+def _range_pop(original, row):
+    def range_pop() -> int:
+        stack = _ranges.__dict__.get("stack")
+        if not stack:
+            return -1
+        stack.pop().__exit__(None, None, None)
+        return len(stack)
+
+    return range_pop
+
+
+def _mark(original, row):
+    def mark(msg) -> None:
+        with torch.profiler.record_function(msg):
+            pass
+
+    return mark
+
+
+def _no_arguments(function: Callable) -> Callable:
+    def make(original, row: Row):
+        def replacement(*args):
+            row.uses += 1
+            return function(*args)
+
+        return replacement
+
+    return make
+
+
+def _default_backends(original: dict, row: Row) -> dict:
+    return {device: backend for device, backend in original.items() if device != "cuda"}
+
+
+REPLACEMENTS: dict[str, Callable] = {
+    "torch:Tensor.cuda": _tensor_cuda,
+    "torch:Tensor.is_cuda": _is_cuda,
+    "torch:Tensor.type": _tensor_type,
+    "torch.nn:Module.cuda": _module_cuda,
+    "torch:UntypedStorage.cuda": _storage_cuda,
+    "torch:UntypedStorage.is_cuda": _is_cuda,
+    "torch:TypedStorage.cuda": _storage_cuda,
+    "torch:TypedStorage.is_cuda": _is_cuda,
+    "torch.set_default_tensor_type": _set_default_tensor_type,
+    "torch.get_autocast_gpu_dtype": _no_arguments(lambda: torch.get_autocast_dtype("npu")),
+    "torch.set_autocast_gpu_dtype": _no_arguments(lambda dtype: torch.set_autocast_dtype("npu", dtype)),
+    "torch.cuda.is_available": _is_available,
+    "torch.cuda.amp.common.amp_definitely_not_available": _no_arguments(lambda: not torch.npu.is_available()),
+    "torch.cuda.ipc_collect": _no_arguments(lambda: None),  # npu tensors are not shared between processes
+    "torch.cuda.nvtx.range_push": _range_push,
+    "torch.cuda.nvtx.range_pop": _range_pop,
+    "torch.cuda.nvtx.mark": _mark,
+    "torch.distributed.is_nccl_available": _is_nccl_available,
+    "torch.distributed.distributed_c10d.is_nccl_available": _is_nccl_available,
+    "torch.distributed:Backend.default_device_backend_map": _default_backends,
+    "torch.autograd.profiler:profile.__init__": _autograd_profiler,
+}
+
+UNLESS_NPU_HAS_IT = {"torch.cuda.ipc_collect"}
+
+
+def cuda_checkpoints(obj, location: str):
+    """For torch.serialization.register_package: a file written on CUDA is loaded to npu when no map_location is given."""
+    if not location.startswith("cuda"):
+        return None
+    return torch.serialization.default_restore_location(obj, arguments.device(location))
