@@ -5,7 +5,7 @@ Nothing here touches a card before it is used; questions (count, name, memory) n
 
 from torch._C import AcceleratorError as AcceleratorError, OutOfMemoryError as OutOfMemoryError
 
-from torch_npu.npu import amp as amp, memory as memory, random as random, streams as streams, utils as utils
+from torch_npu.npu import amp as amp, memory as memory, nvtx as nvtx, random as random, streams as streams, utils as utils
 from torch_npu.npu.autocast_utils import *  # noqa: F403
 from torch_npu.npu.devices import *  # noqa: F403
 from torch_npu.npu.devices import (

@@ -1,7 +1,6 @@
 """What is replaced as a whole, because more than an argument differs: `.cuda()`, `.is_cuda`, a few functions of torch."""
 
 import sys
-import threading
 from collections.abc import Callable
 
 import torch
@@ -110,41 +109,6 @@ def _autograd_profiler(original, row):
     return __init__
 
 
-_ranges = threading.local()
-
-
-def _range_push(original, row):
-    """A marker in the profile, which is what an NVTX range is on a GPU."""
-
-    def range_push(msg) -> int:
-        row.uses += 1
-        stack = _ranges.__dict__.setdefault("stack", [])
-        stack.append(torch.profiler.record_function(msg))
-        stack[-1].__enter__()
-        return len(stack) - 1
-
-    return range_push
-
-
-def _range_pop(original, row):
-    def range_pop() -> int:
-        stack = _ranges.__dict__.get("stack")
-        if not stack:
-            return -1
-        stack.pop().__exit__(None, None, None)
-        return len(stack)
-
-    return range_pop
-
-
-def _mark(original, row):
-    def mark(msg) -> None:
-        with torch.profiler.record_function(msg):
-            pass
-
-    return mark
-
-
 def _no_arguments(function: Callable) -> Callable:
     def make(original, row: Row):
         def replacement(*args):
@@ -175,9 +139,6 @@ REPLACEMENTS: dict[str, Callable] = {
     "torch.cuda.is_available": _is_available,
     "torch.cuda.amp.common.amp_definitely_not_available": _no_arguments(lambda: not torch.npu.is_available()),
     "torch.cuda.ipc_collect": _no_arguments(lambda: None),  # npu tensors are not shared between processes
-    "torch.cuda.nvtx.range_push": _range_push,
-    "torch.cuda.nvtx.range_pop": _range_pop,
-    "torch.cuda.nvtx.mark": _mark,
     "torch.distributed.is_nccl_available": _is_nccl_available,
     "torch.distributed.distributed_c10d.is_nccl_available": _is_nccl_available,
     "torch.distributed:Backend.default_device_backend_map": _default_backends,

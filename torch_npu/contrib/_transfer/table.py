@@ -1,7 +1,8 @@
 """What transfer_to_npu redirects, as data.
 
-A name is `module.function` or, inside a class, `module:Class.method`. ARGUMENTS gives, for a function or method, the parameters in which "cuda" or "nccl" is rewritten: `name` by keyword,
-`name@i` also as positional argument i (self counts), `name@i=value` also when it is missing.
+A name is `module.function` or, inside a class, `module:Class.method`. ARGUMENTS gives, for a function or method, the
+parameters in which "cuda" or "nccl" is rewritten: `name` by keyword, `name@i` also as positional argument i (self
+counts), `name@i=value` also when it is missing.
 """
 
 _FACTORIES = """
@@ -76,6 +77,7 @@ MODULES: dict[str, str] = {
     "torch.cuda.memory": "torch_npu.npu.memory",
     "torch.cuda.random": "torch_npu.npu.random",
     "torch.cuda.streams": "torch_npu.npu.streams",
+    "torch.cuda.nvtx": "torch_npu.npu.nvtx",
     "torch.cuda.amp": "torch_npu.npu.amp",
     "torch.cuda.amp.autocast_mode": "torch_npu.npu.amp",
     "torch.cuda.amp.grad_scaler": "torch_npu.npu.amp",

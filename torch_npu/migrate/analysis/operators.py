@@ -1,0 +1,79 @@
+"""Which operators npu has: from torch_npu.utils.op_support() where it tells, else from torch's dispatcher.
+
+native     a kernel of npu runs it
+composite  torch makes it of other operators, which count for themselves
+fallback   it runs on the CPU: correct, slower
+none       neither npu nor the CPU has it
+"""
+
+import functools
+from dataclasses import dataclass
+from enum import IntEnum
+
+import torch
+
+import torch_npu.utils
+
+
+class Support(IntEnum):
+    NATIVE = 0
+    COMPOSITE = 1
+    FALLBACK = 2
+    NONE = 3
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class Operator:
+    """`name` as the dispatcher writes it, without overload; `dtypes` is empty where it is not known."""
+
+    name: str
+    support: Support
+    dtypes: tuple[str, ...] = ()
+
+
+_COMPOSITE_KEYS = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+
+
+@functools.cache
+def _table() -> dict[str, dict]:
+    """op_support(): operator -> {"support": name of a Support, "dtypes": names}, where this build has it."""
+    function = getattr(torch_npu.utils, "op_support", None)
+    return dict(function()) if function else {}
+
+
+def overload_support(name: str) -> Support:
+    """`name` is for example aten::add.Tensor."""
+    if entry := _table().get(name):
+        return Support[entry["support"].upper()]
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    if has(name, "PrivateUse1"):
+        return Support.NATIVE
+    if any(has(name, key) for key in _COMPOSITE_KEYS):
+        return Support.COMPOSITE
+    return Support.FALLBACK if has(name, "CPU") else Support.NONE
+
+
+@functools.cache
+def overloads(name: str) -> tuple[str, ...]:
+    """All overloads of aten::add that can be called, as aten::add.Tensor and so on."""
+    schemas = torch._C._jit_get_schemas_for_operator(name)
+    names = [f"{name}.{schema.overload_name}" if schema.overload_name else name for schema in schemas]
+    return tuple(name for name in names if torch._C._dispatch_has_kernel(name))
+
+
+@functools.cache
+def operator(name: str) -> Operator:
+    """An operator with the best support that one of its overloads has: which one a call picks is not known from its source."""
+    found = [(overload_support(overload), overload) for overload in overloads(name)]
+    if not found:
+        return Operator(name, Support.NONE)
+    support, overload = min(found)
+    dtypes = _table().get(overload, {}).get("dtypes", ())
+    return Operator(name, support, tuple(str(dtype).removeprefix("torch.") for dtype in dtypes))
+
+
+def exists(name: str) -> bool:
+    return bool(overloads(name))

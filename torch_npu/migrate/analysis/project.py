@@ -1,0 +1,183 @@
+"""Analyses a file or folder: the coverage table on the terminal, JSON for CI, and the report files."""
+
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from torch_npu.migrate import project, report
+from torch_npu.migrate.analysis import apis
+from torch_npu.migrate.analysis.native import NATIVE_SUFFIXES, analyse_native, native_operators
+from torch_npu.migrate.analysis.operators import Support
+from torch_npu.migrate.analysis.python import Analysis, analyse_python
+from torch_npu.migrate.findings import FileResult, Kind
+from torch_npu.migrate.project import Output, Refusal, Source
+
+_MAX_PACKAGE_FILES = 2000
+
+
+def run(root: Path, out: Path | None, json_file: Path | None, fail_on: str, third_party: bool, force: bool,
+        confirm: Callable[[Path], bool] | None, progress) -> int:  # fmt: skip
+    """Returns the exit code: 1 if a file cannot be read, or if `fail_on` is met."""
+    if not root.exists():
+        raise Refusal(f"the input {root} does not exist")
+    output = Output(out / f"{root.resolve().stem}_analysis", root, force, confirm) if out else None
+    try:
+        started = time.monotonic()
+        analyses = list(analyse(project.sources(root), progress))
+        progress.done()
+        result = summarise(analyses, time.monotonic() - started)
+        if third_party:
+            result["third_party"] = read_packages(analyses)
+        if output is not None:
+            _write(output, root, analyses, result)
+    finally:
+        if output is not None:
+            output.close()
+    text = json.dumps(result, indent=1)
+    if json_file is not None and str(json_file) == "-":
+        print(text)
+    else:
+        if json_file is not None:
+            json_file.write_text(text + "\n")
+        print(table(result))
+    return exit_code(result["support"], fail_on) or (1 if result["errors"] else 0)
+
+
+def exit_code(counts: dict[str, int], fail_on: str) -> int:
+    bad = {"unsupported": ("none",), "fallback": ("none", "fallback"), "never": ()}[fail_on]
+    return 1 if any(counts.get(name, 0) for name in bad) else 0
+
+
+def analyse(sources: Iterable[Source], progress: Callable[[str], None]) -> Iterable[Analysis]:
+    for entry in sources:
+        if entry.suffix not in {".py", ".ipynb", *NATIVE_SUFFIXES}:
+            continue
+        progress(entry.path)
+        if entry.problem:
+            yield Analysis(entry.path, error=entry.problem)
+            continue
+        try:
+            data = project.read(entry)
+            text = _decode(data) if entry.suffix == ".py" else data.decode("utf-8", errors="replace")
+        except (OSError, SyntaxError, LookupError, UnicodeDecodeError) as error:
+            yield Analysis(entry.path, error=str(error))
+            continue
+        if entry.suffix == ".py":
+            yield analyse_python(text, entry.path)
+        else:
+            yield _native(text, entry.path)
+
+
+def _decode(data: bytes) -> str:
+    """As Python reads a source: by its byte order mark or its coding line, else as UTF-8."""
+    import io
+    import tokenize
+
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    return data.decode(encoding)
+
+
+def _native(text: str, path: str) -> Analysis:
+    from torch_npu.migrate.analysis.uses import Use
+
+    uses = [Use(name, 0, 0, True) for name in native_operators(text)]
+    return Analysis(path, uses, analyse_native(text, path), lines=text.count("\n"))
+
+
+def summarise(analyses: list[Analysis], seconds: float) -> dict:
+    """The result as it is written to JSON."""
+    certain = Counter(use.api for analysis in analyses for use in analysis.uses if use.certain)
+    possible = Counter(use.api for analysis in analyses for use in analysis.uses if not use.certain)
+    rows = []
+    for counter, is_certain in ((certain, True), (possible, False)):
+        for api, count in sorted(counter.items()):
+            found = [] if api.startswith("torch.cuda.") else _operators(api)
+            if not found and not is_certain:
+                continue
+            reachable = [op.support for op in found if op.support is not Support.NONE]
+            worst = max(reachable) if reachable else (Support.NONE if found else None)
+            rows.append({
+                "api": api, "uses": count, "certain": is_certain, "support": str(worst) if worst is not None else "",
+                "operators": [{"name": op.name, "support": str(op.support), "dtypes": list(op.dtypes)} for op in found],
+            })  # fmt: skip
+    lines = sum(analysis.lines for analysis in analyses)
+    findings = [finding for analysis in analyses for finding in analysis.findings]
+    unsupported = [finding for finding in findings if finding.kind is Kind.UNSUPPORTED]
+    support = dict(Counter(row["support"] for row in rows if row["support"] and (row["certain"] or row["support"] != "none")))
+    support["none"] = len({finding.api for finding in unsupported})
+    return {
+        "files": len(analyses),
+        "lines": lines,
+        "seconds": round(seconds, 3),
+        "support": support,
+        "apis": rows,
+        "findings": [
+            {"file": f.file, "line": f.line, "kind": f.kind.value, "api": f.api, "tip": f.tip} for f in findings
+        ],
+        "errors": [{"file": analysis.path, "error": analysis.error} for analysis in analyses if analysis.error],
+    }
+
+
+def _operators(api: str):
+    if api.startswith("aten::"):
+        from torch_npu.migrate.analysis.operators import operator
+
+        return [operator(api)]
+    return apis.operators_of(api)
+
+
+def table(result: dict) -> str:
+    """What a person reads: APIs that do not simply run on npu, then counts."""
+    lines = []
+    for row in result["apis"]:
+        if row["support"] in ("fallback", "none") and row["certain"]:
+            lines.append(f"{row['support']:<10} {row['api']}")
+    told = (Kind.UNSUPPORTED.value, Kind.UNKNOWN.value, Kind.CUDA.value)
+    for finding in result["findings"]:
+        if finding["kind"] in told:
+            lines.append(f"{finding['kind']:<15} {finding['file']}:{finding['line']} {finding['api']}: {finding['tip']}")
+    float64 = sum(finding["kind"] == Kind.PRECISION.value for finding in result["findings"])
+    lines += [f"warning: {float64} places touch precision (float64, TF32), see api_precision_advice"] if float64 else []
+    lines += [f"error      {error['file']}: {error['error']}" for error in result["errors"]]
+    lines += [f"package    {name}: {found['files']} files, {found['cuda']} uses of torch.cuda" for name, found in
+              result.get("third_party", {}).items()]  # fmt: skip
+    counts = ", ".join(f"{result['support'].get(str(kind), 0)} {kind}" for kind in Support)
+    lines.append(f"{result['files']} files, {result['lines']} lines in {result['seconds']:.1f} s; torch APIs: {counts}")
+    return "\n".join(lines)
+
+
+def read_packages(analyses: list[Analysis]) -> dict[str, dict]:
+    """Reads the sources of the installed packages that the project imports, without importing them."""
+    from importlib.machinery import PathFinder
+
+    own = {Path(analysis.path).parts[0].removesuffix(".py") for analysis in analyses}
+    others = own | set(sys.stdlib_module_names) | {"torch", "torch_npu"}
+    names = sorted({name for analysis in analyses for name in analysis.packages} - others)
+    found = {}
+    for name in names:
+        spec = PathFinder.find_spec(name)
+        if spec is None or not spec.submodule_search_locations:
+            continue
+        root = Path(list(spec.submodule_search_locations)[0])
+        entries = [entry for entry, _ in zip(project.sources(root), range(_MAX_PACKAGE_FILES)) if entry.suffix == ".py"]
+        read = list(analyse(entries, lambda path: None))
+        uses = Counter(use.api for analysis in read for use in analysis.uses if use.certain)
+        missing = sorted({finding.api for analysis in read for finding in analysis.findings if finding.kind is Kind.UNSUPPORTED})
+        found[name] = {
+            "files": len(read),
+            "cuda": sum(count for api, count in uses.items() if api.startswith("torch.cuda")),
+            "unsupported": missing,
+        }
+    return found
+
+
+def _write(output: Output, root: Path, analyses: list[Analysis], result: dict) -> None:
+    tree = output.work / "tree"
+    results = [FileResult(analysis.path, findings=analysis.findings, error=analysis.error) for analysis in analyses]
+    log = table(result).splitlines()
+    report.write(tree, results, f"{root.name}: what npu supports", log)
+    (tree / "analysis.json").write_text(json.dumps(result, indent=1) + "\n")
+    output.commit(tree)

@@ -1,0 +1,147 @@
+"""Converts a file or a folder: every Python source is rewritten, everything else copied, and a report written beside it."""
+
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from torch_npu.migrate import project, report
+from torch_npu.migrate.findings import FileResult, Kind
+from torch_npu.migrate.project import Output, Refusal, Source
+
+_NO_LIBCST = 'conversion needs libcst, which is not installed; cure: pip install "torch_npu[migrate]"'
+
+
+def run(source: Path, out: Path, options=None, distributed: bool = False, force: bool = False,
+        confirm: Callable[[Path], bool] | None = None, progress: Callable[[str], None] | None = None) -> int:  # fmt: skip
+    """Converts `source` to `out` (a file, or the folder in which <name>_msft is made). Returns the exit code.
+
+    A file that cannot be converted is copied as it is and named in the report, and the exit code is 1; the rest is done.
+    """
+    try:
+        from torch_npu.migrate.converter import Options
+    except ModuleNotFoundError as error:
+        if error.name != "libcst":
+            raise
+        raise Refusal(_NO_LIBCST) from None
+    options = options or Options()
+    if not source.exists():
+        raise Refusal(f"the input {source} does not exist")
+    if source.is_file() and source.suffix != ".py":
+        raise Refusal(f"the input {source} is no Python source; cure: give a .py file or a folder")
+    if distributed and not (source / options.main_file if source.is_dir() else source).is_file():
+        raise Refusal(f"the main file {options.main_file} does not exist below {source}; cure: name it with `distributed -m`")
+    if source.is_dir():
+        final = out / f"{source.resolve().name}_msft{'_multi' if distributed else ''}"
+    else:
+        final = out / source.name if out.is_dir() else out
+    output = Output(final, source, force, confirm)
+    try:
+        return _convert(source, output, options, distributed, progress or (lambda text: None))
+    finally:
+        output.close()
+
+
+def _convert(source: Path, output: Output, options, distributed: bool, progress: Callable[[str], None]) -> int:
+    started, results = time.monotonic(), []
+    tree = output.work / "tree"
+    tree.mkdir()
+    for entry in project.sources(source):
+        progress(entry.path)
+        is_main = distributed and (not source.is_dir() or Path(entry.path) == Path(options.main_file))
+        results.append(_convert_file(entry, tree, options, is_main))
+    lines = sum(result.before.count("\n") for result in results)
+    log = [
+        f"input {source}",
+        f"output {output.final}",
+        f"{len(results)} files, {lines} lines, {sum(result.changed for result in results)} files changed, "
+        f"{time.monotonic() - started:.1f} s",
+    ]
+    title = f"{source.name} from CUDA to npu"
+    if source.is_dir():
+        if distributed:
+            _write_run_script(tree, options.main_file)
+        report.write(tree / report.FOLDER, results, title, log)
+        output.commit(tree)
+    else:
+        folder = output.final.parent / f"{output.final.stem}_{report.FOLDER}"
+        report.write(output.work / "report", results, title, log)
+        if folder.exists():
+            shutil.rmtree(folder)
+        output.commit(tree / source.name)
+        (output.work / "report").replace(folder)
+        if distributed:
+            _write_run_script(output.final.parent, output.final.name)
+    failed = [result for result in results if result.error and result.path.endswith((".py", ".ipynb"))]
+    for result in failed:
+        print(f"{result.path}: {result.error}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _convert_file(entry: Source, tree: Path, options, is_main: bool) -> FileResult:
+    target = tree / entry.path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if entry.problem:
+        if not entry.absolute.is_symlink() and entry.absolute.is_file():
+            shutil.copy2(entry.absolute, target)
+        return FileResult(entry.path, error=entry.problem)
+    try:
+        if entry.suffix == ".py":
+            source = project.read(entry)
+            result = _convert_python(source, entry.path, options, is_main)
+            target.write_bytes(source if result.error else result.data)
+            shutil.copymode(entry.absolute, target)
+        else:
+            shutil.copy2(entry.absolute, target)
+            result = _scan_other(entry)
+    except OSError as error:
+        return FileResult(entry.path, error=f"cannot be read: {error.strerror}")
+    return result
+
+
+def _convert_python(source: bytes, path: str, options, is_main: bool) -> FileResult:
+    import libcst
+
+    from torch_npu.migrate.analysis import analyse_python
+    from torch_npu.migrate.converter import convert_source
+
+    try:
+        result = convert_source(source, path, options, is_main)
+    except libcst.ParserSyntaxError as error:
+        return FileResult(path, error=_syntax_error(source, error))
+    except UnicodeDecodeError as error:
+        return FileResult(path, error=f"not text in the encoding it declares ({error.encoding}): byte {error.start}")
+    except (LookupError, ValueError, RecursionError) as error:
+        return FileResult(path, error=str(error).splitlines()[0] or type(error).__name__)
+    analysed = analyse_python(result.before, path)
+    # What the converter has changed or refused is its own affair.
+    known = {(finding.line, finding.kind) for finding in result.findings}
+    extra = [finding for finding in analysed.findings if (finding.line, finding.kind) not in known and finding.kind is not Kind.CHANGE]
+    result.findings = sorted([*result.findings, *extra])
+    return result
+
+
+def _syntax_error(source: bytes, error) -> str:
+    import re
+
+    if re.search(rb"^\s*print\s+[^(=\s]|^\s*except\s+\w[\w.]*\s*,\s*\w+\s*:|^\s*exec\s+['\"]", source, re.MULTILINE):
+        return f"line {error.raw_line}: Python 2 source; cure: convert it to Python 3 first (2to3)"
+    return f"line {error.raw_line}, column {error.raw_column + 1}: syntax error"
+
+
+def _scan_other(entry: Source) -> FileResult:
+    from torch_npu.migrate.analysis import NATIVE_SUFFIXES, analyse_native
+
+    if entry.suffix not in NATIVE_SUFFIXES:
+        return FileResult(entry.path)
+    text = project.read(entry).decode("utf-8", errors="replace")
+    return FileResult(entry.path, text, text, analyse_native(text, entry.path))
+
+
+def _write_run_script(folder: Path, main: str) -> None:
+    from torch_npu.migrate.distributed import RUN_SCRIPT
+
+    script = folder / "run_distributed_npu.sh"
+    script.write_text(RUN_SCRIPT.format(main=main))
+    script.chmod(0o755)

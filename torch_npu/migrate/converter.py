@@ -1,0 +1,322 @@
+"""Rewrites one Python source from CUDA to npu. libcst parses it; the result is a list of edits, so formatting stays.
+
+Needs libcst (pip install "torch_npu[migrate]"). See cuda_names.py for what becomes what.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+import libcst as cst
+from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
+
+from torch_npu.migrate import cuda_names
+from torch_npu.migrate.edits import Edit, apply, line_of
+from torch_npu.migrate.findings import FileResult, Finding, Kind
+
+# Text that is no device although it says "cuda": names of options and of attributes.
+_NOT_A_DEVICE_KEYWORDS = {"dest", "name", "help", "description", "key", "metavar", "prog", "title", "label"}
+_NAME_FUNCTIONS = {"getattr", "hasattr", "setattr", "delattr", "print", "open"}
+
+
+@dataclass
+class Options:
+    """What ms_fmk_transplt.py takes beside input and output."""
+
+    specify_device: bool = False
+    main_file: str = ""  # of the distributed mode, relative to the input
+    target_model: str = "model"
+
+
+def convert_source(source: bytes, path: str, options: Options | None = None, distributed: bool = False) -> FileResult:
+    """Converts one file. Raises what libcst raises for a source that is not Python 3."""
+    module = cst.parse_module(source)
+    encoding = module.encoding
+    # Spans count the bytes of the text in the module's encoding, without a byte order mark.
+    text = module.code.encode(encoding)
+    prefix = source[: len(source) - len(text)] if source.endswith(text) else None
+    if prefix is None:
+        raise ValueError("the source cannot be written back byte for byte")
+    wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
+    visitor = _Visitor(wrapper, path)
+    wrapper.visit(visitor)
+    edits, options = visitor.edits, options or Options()
+    if distributed:
+        from torch_npu.migrate.distributed import edits_for_distributed
+
+        edits += edits_for_distributed(wrapper, options.target_model)
+    if edits:
+        edits = [*edits, *_insert_import(wrapper, encoding, options.specify_device, visitor.imports_torch_npu, distributed)]
+    after = prefix + apply(text, edits, encoding)
+    cst.parse_module(after)  # what is written always parses
+    findings = visitor.findings + [
+        Finding(path, line_of(text, edit.start), line_of(text, max(edit.start, edit.end - 1)), edit.api, edit.tip, Kind.CHANGE)
+        for edit in sorted(edits)
+    ]
+    return FileResult(path, source.decode(encoding), after.decode(encoding), sorted(findings), data=after)
+
+
+@dataclass
+class _Imports:
+    """Local name -> dotted name of what it was imported as."""
+
+    names: dict[str, str] = field(default_factory=dict)
+
+    def dotted(self, node: cst.BaseExpression) -> str | None:
+        if isinstance(node, cst.Attribute):
+            owner = self.dotted(node.value)
+            return f"{owner}.{node.attr.value}" if owner else None
+        return self.names.get(node.value) if isinstance(node, cst.Name) else None
+
+
+def _code(node: cst.CSTNode) -> str:
+    return cst.Module([]).code_for_node(node)
+
+
+class _Visitor(cst.CSTVisitor):
+    METADATA_DEPENDENCIES = (ByteSpanPositionProvider, ParentNodeProvider)
+
+    def __init__(self, wrapper: MetadataWrapper, path: str) -> None:
+        super().__init__()
+        self.path, self.edits, self.findings = path, [], []
+        self.imports, self.imports_torch_npu = _Imports(), False
+        self.spans = wrapper.resolve(ByteSpanPositionProvider)
+        self.parents = wrapper.resolve(ParentNodeProvider)
+        self.text = wrapper.module.code.encode(wrapper.module.encoding)
+        self.dict_keys = _dict_keys(wrapper.module)
+        self.skip: set[int] = set()  # nodes that a larger edit covers
+
+    # -- helpers
+
+    def _replace(self, node: cst.CSTNode, text: str, api: str, tip: str) -> None:
+        span = self.spans[node]
+        self.edits.append(Edit(span.start, span.start + span.length, text, api, tip))
+
+    def _find(self, kind: Kind, node: cst.CSTNode, api: str, tip: str) -> None:
+        span = self.spans[node]
+        first, last = line_of(self.text, span.start), line_of(self.text, span.start + max(span.length - 1, 0))
+        self.findings.append(Finding(self.path, first, last, api, tip, kind))
+
+    # -- imports
+
+    def visit_Import(self, node: cst.Import) -> None:
+        for alias in node.names:
+            name = _code(alias.name)
+            self.imports_torch_npu |= name.split(".")[0] == "torch_npu"
+            if alias.asname:
+                self.imports.names[alias.asname.name.value] = name
+            else:
+                self.imports.names[name.split(".")[0]] = name.split(".")[0]
+            if name in cuda_names.REMOVED_IMPORTS and len(node.names) == 1:
+                self._replace(node, "pass", f"import {name}", f"{name} is a CUDA extension; removed")
+            elif name == "torch.cuda" or name.startswith("torch.cuda."):
+                self._module(alias.name, name)
+        self._skip_children(node)
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
+        module = _code(node.module) if node.module else ""
+        self.imports_torch_npu |= module.split(".")[0] == "torch_npu" and not node.relative
+        if node.relative or isinstance(node.names, cst.ImportStar):
+            self._skip_children(node)
+            return
+        is_cuda = module == "torch.cuda" or module.startswith("torch.cuda.")
+        missing = []
+        for alias in node.names:
+            name = _code(alias.name)
+            local = alias.asname.name.value if alias.asname else name
+            self.imports.names[local] = f"{module}.{name}"
+            if module == "torch" and name == "cuda":
+                text = "npu" if alias.asname else "npu as cuda"
+                self._replace(alias.name, text, "torch.cuda", "torch.npu")
+            elif is_cuda and cuda_names.on_npu(f"{module}.{name}") is None:
+                missing.append((alias, f"{module}.{name}"))
+        for alias, name in missing:
+            self._find(Kind.UNSUPPORTED, alias, name, cuda_names.why_not(name))
+        if is_cuda and not missing:
+            self._module(node.module, module)
+        self._skip_children(node)
+
+    def _module(self, node: cst.BaseExpression, name: str) -> None:
+        if cuda_names.on_npu(name) is None:
+            self._find(Kind.UNSUPPORTED, node, name, cuda_names.why_not(name))
+        else:
+            self._replace(_cuda_part(node), "npu", name, cuda_names.on_npu(name))
+
+    def _skip_children(self, node: cst.CSTNode) -> None:
+        stack = list(node.children)
+        while stack:
+            child = stack.pop()
+            self.skip.add(id(child))
+            stack += child.children
+
+    # -- names
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        if id(node) in self.skip:
+            return
+        name = self.imports.dotted(node)
+        if name and name.startswith("torch.cuda") and not name.startswith("torch.cuda_"):
+            self._torch_cuda(node, name)
+        elif name in cuda_names.ATTRIBUTES:
+            if replacement := cuda_names.ATTRIBUTES[name]:
+                self._replace(node.attr, replacement, name, name.replace("CUDA", replacement))
+            else:
+                self._replace(node, '"hccl"', name, '"hccl"')
+                self._skip_children(node)
+        elif node.attr.value == "is_cuda":
+            self._replace(node.attr, "is_npu", "is_cuda", "is_npu")
+
+    def _torch_cuda(self, node: cst.Attribute, name: str) -> None:
+        """The longest chain torch.cuda.a.b is seen first; what lies inside it is done with it."""
+        self._skip_children(node)
+        target = cuda_names.on_npu(name)
+        while target is None and name.count(".") > 2 and cuda_names.on_npu(name.rpartition(".")[0]) and _is_object(name):
+            name = name.rpartition(".")[0]  # an attribute of an object, for example torch.cuda.Stream.wait_event
+            target = cuda_names.on_npu(name)
+        if target is None:
+            self._find(Kind.UNSUPPORTED, node, name, cuda_names.why_not(name))
+            return
+        part = _cuda_part(node, self.imports)
+        if part is not None:
+            self._replace(part, "npu", name, target)
+            renamed, last = target.rpartition(".")[2], name.rpartition(".")[2]
+            if renamed != last and name.count(".") == 2 and isinstance(node, cst.Attribute):
+                self._replace(node.attr, renamed, name, target)
+
+    def visit_Call(self, node: cst.Call) -> None:
+        name = self.imports.dotted(node.func)
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "cuda" and name in (None, *_unresolved(name)):
+            self._replace(node.func.attr, "npu", ".cuda()", ".npu()")
+            self.skip.add(id(node.func))
+        if name in cuda_names.CALLS:
+            self._call(node, name)
+
+    def _call(self, node: cst.Call, name: str) -> None:
+        ours, argument = cuda_names.CALLS[name]
+        parameter = cuda_names.DEVICE_PARAMETER.get(name)
+        given = [arg for arg in node.args if arg.keyword is None or arg.keyword.value == parameter]
+        if parameter is None and node.args or parameter and given:
+            return
+        last = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+        if ours != name:
+            if isinstance(node.func, cst.Name):
+                self._find(Kind.UNSUPPORTED, node, name, f"write {ours}({argument})")
+                return
+            self._replace(last, ours.rpartition(".")[2], name, f"{ours}({argument})")
+        span = self.spans[node]
+        opening = self.text.index(b"(", self.spans[last].start) + 1
+        separator = ", " if node.args else ""
+        self.edits.append(Edit(opening, opening, argument + separator, name, f"{ours}({argument})"))
+        assert opening <= span.start + span.length
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        """A method named cuda is called as .npu() from now on."""
+        parent = self.parents.get(self.parents.get(node))
+        if node.name.value == "cuda" and isinstance(parent, cst.ClassDef):
+            self._replace(node.name, "npu", "def cuda", "def npu")
+
+    # -- text
+
+    def visit_SimpleString(self, node: cst.SimpleString) -> None:
+        value = node.raw_value
+        replacement = cuda_names.string_on_npu(value)
+        if replacement is None or id(node) in self.skip or "b" in node.prefix or not self._is_device(node, value):
+            return
+        start = self.spans[node].start + len((node.prefix + node.quote).encode())
+        self.edits.append(Edit(start, start + len(value.encode()), replacement, f'"{value}"', f'"{replacement}"'))
+
+    def visit_FormattedStringText(self, node: cst.FormattedStringText) -> None:
+        """f"cuda:{rank}": only the beginning of the text can be a device."""
+        parent = self.parents.get(node)
+        if isinstance(parent, cst.FormattedString) and parent.parts[0] is node and re.match(r"cuda:$", node.value):
+            self._replace(node, "npu:", 'f"cuda:{}"', 'f"npu:{}"')
+
+    def _is_device(self, node: cst.SimpleString, value: str) -> bool:
+        parent = self.parents.get(node)
+        if isinstance(parent, cst.Expr):  # a docstring, or text that nobody reads
+            return False
+        if isinstance(parent, (cst.Index, cst.SubscriptElement)):
+            return value in self.dict_keys
+        if isinstance(parent, cst.Arg):
+            if parent.keyword is not None and parent.keyword.value in _NOT_A_DEVICE_KEYWORDS:
+                return False
+            call = self.parents.get(parent)
+            function = call.func if isinstance(call, cst.Call) else None
+            if isinstance(function, cst.Name) and function.value in _NAME_FUNCTIONS:
+                return function.value in ("getattr", "hasattr") and self.imports.dotted(call.args[0].value) == "torch"
+        return True
+
+
+def _unresolved(name: str | None) -> list[str]:
+    """A dotted name ending in .cuda whose owner is no module of torch: the method .cuda() of something imported."""
+    return [name] if name and name != "torch.cuda" else []
+
+
+def _is_object(name: str) -> bool:
+    """Whether the owner of the last part is no module, so that the last part is an attribute of an object."""
+    import types
+
+    import torch
+
+    owner = torch.cuda
+    for part in name.split(".")[2:-1]:
+        owner = getattr(owner, part, None)
+    return not isinstance(owner, types.ModuleType)
+
+
+def _cuda_part(node: cst.BaseExpression, imports: _Imports | None = None) -> cst.Name | None:
+    """The word `cuda` of torch.cuda.x. None where it is not written out, as after `from torch import cuda`."""
+    while isinstance(node, cst.Attribute):
+        if node.attr.value == "cuda" and (imports is None or imports.dotted(node.value) == "torch"):
+            return node.attr
+        node = node.value
+    return None
+
+
+def _dict_keys(module: cst.Module) -> set[str]:
+    class Keys(cst.CSTVisitor):
+        found: set[str] = set()
+
+        def visit_DictElement(self, node: cst.DictElement) -> None:
+            if isinstance(node.key, cst.SimpleString):
+                self.found = self.found | {node.key.raw_value}
+
+    keys = Keys()
+    module.visit(keys)
+    return keys.found
+
+
+def _insert_import(wrapper: MetadataWrapper, encoding: str, specify_device: bool, present: bool, distributed: bool) -> list[Edit]:
+    """`import torch_npu` after the first import of torch at the top of the file, or after its docstring."""
+    module, spans = wrapper.module, wrapper.resolve(ByteSpanPositionProvider)
+    newline = module.default_newline
+    after, is_torch = None, False
+    for index, statement in enumerate(module.body):
+        if not isinstance(statement, cst.SimpleStatementLine):
+            continue
+        first = statement.body[0]
+        code = _code(first)
+        if re.match(r"(import|from) torch\b", code):
+            after, is_torch = statement, True
+            break
+        if re.match(r"from __future__", code) or (index == 0 and isinstance(first, cst.Expr)):
+            after = statement
+    lines = [] if present else ["import torch_npu"]
+    if specify_device or distributed:
+        lines += [line for line in ("import os", "import torch", "import torch.distributed") if line != "import torch" or not is_torch]
+    if distributed:
+        lines += [
+            'torch.npu.set_device(int(os.environ.get("LOCAL_RANK", 0)))',
+            "if not torch.distributed.is_initialized():",
+            '    torch.distributed.init_process_group("hccl")',
+        ]
+    elif specify_device:
+        lines += ['torch.npu.set_device(int(os.environ.get("DEVICE_ID", 0)))']
+    if not lines:
+        return []
+    text = module.code.encode(encoding)
+    if after is None:
+        start = spans[module.body[0]].start if module.body else len(text)
+        start = text.rfind(b"\n", 0, start) + 1
+        return [Edit(start, start, newline.join(lines) + newline, lines[0], "inserted")]
+    end = spans[after].start + spans[after].length
+    return [Edit(end, end, "".join(newline + line for line in lines), lines[0], "inserted")]

@@ -1,0 +1,98 @@
+"""How CUDA's names are said on npu: the rules of the converter, and the table of docs/cuda_to_npu.md."""
+
+import torch
+
+from torch_npu.contrib._transfer import table
+
+# Functions outside torch.cuda that mean CUDA without saying so: name -> (name on npu, argument to add or "").
+CALLS: dict[str, tuple[str, str]] = {
+    "torch.amp.GradScaler": ("torch.amp.GradScaler", 'device="npu"'),
+    "torch.amp.grad_scaler.GradScaler": ("torch.amp.grad_scaler.GradScaler", 'device="npu"'),
+    "torch.is_autocast_enabled": ("torch.is_autocast_enabled", '"npu"'),
+    "torch.get_autocast_gpu_dtype": ("torch.get_autocast_dtype", '"npu"'),
+    "torch.distributed.is_nccl_available": ("torch.distributed.is_backend_available", '"hccl"'),
+}
+DEVICE_PARAMETER = {"torch.amp.GradScaler": "device", "torch.amp.grad_scaler.GradScaler": "device"}
+
+ATTRIBUTES = {
+    "torch.profiler.ProfilerActivity.CUDA": "PrivateUse1",
+    "torch.autograd.ProfilerActivity.CUDA": "PrivateUse1",
+    "torch.distributed.Backend.NCCL": None,
+}
+
+REMOVED_IMPORTS = ("amp_C",)  # CUDA extension of apex; what needs it finds the Python way by itself
+
+
+def on_npu(name: str) -> str | None:
+    """The npu's name for one of torch.cuda ("torch.cuda.Stream"), or None if it has none."""
+    if name == "torch.cuda":
+        return "torch.npu"
+    if name in table.RENAMED:
+        other = table.RENAMED[name]
+        return f"torch.npu.{other}" if hasattr(torch.npu, other) else None
+    owner = torch.npu
+    for part in name.split(".")[2:]:
+        owner = getattr(owner, part, None)
+        if owner is None:
+            return None
+    return "torch.npu" + name.removeprefix("torch.cuda")
+
+
+def why_not(name: str) -> str:
+    """What to do about a name of torch.cuda that npu does not have."""
+    for prefix in (name, name.rpartition(".")[0]):
+        if prefix in table.REFUSED:
+            return table.REFUSED[prefix]
+    return "npu has no such function; remove the call, or run it only where torch.cuda.is_available()"
+
+
+def string_on_npu(text: str) -> str | None:
+    """A device, backend or tensor type in a string, said for npu; None for any other text."""
+    if text == "cuda" or text.startswith("cuda:"):
+        return ",".join(_pair_on_npu(part) for part in text.split(","))
+    if text in ("nccl", "NCCL"):
+        return "hccl" if text == "nccl" else "HCCL"
+    if "cuda:nccl" in text.split(","):
+        return ",".join(_pair_on_npu(part) for part in text.split(","))
+    if text.startswith("torch.cuda.") and text.endswith(("Tensor", "Storage")):
+        return "torch.npu." + text.removeprefix("torch.cuda.")
+    return None
+
+
+def _pair_on_npu(text: str) -> str:
+    words = {"cuda": "npu", "nccl": "hccl"}
+    return ":".join(words.get(word, word) for word in text.split(":"))
+
+
+def markdown_table() -> str:
+    """CUDA name, npu name, difference, for every public name of torch.cuda and the rules above."""
+    rows = []
+    for name in sorted(torch.cuda.__all__):
+        if name in vars(torch.cuda) and type(vars(torch.cuda)[name]).__name__ == "module":
+            continue
+        ours = on_npu(f"torch.cuda.{name}")
+        rows.append((f"torch.cuda.{name}", ours, DIFFERENCES.get(name, "") if ours else why_not(f"torch.cuda.{name}")))
+    rows += [(name, f"{ours}({argument})" if argument else ours, "") for name, (ours, argument) in CALLS.items()]
+    rows += OTHER_ROWS
+    lines = ["| CUDA | npu | difference |", "| --- | --- | --- |"]
+    lines += [f"| `{cuda}` | {f'`{npu}`' if npu else '–'} | {text} |" for cuda, npu, text in rows]
+    return "\n".join(lines) + "\n"
+
+
+DIFFERENCES = {
+    "get_device_capability": "None, unless TORCH_NPU_DEVICE_CAPABILITY is set: an npu has no compute capability",
+    "get_device_properties": "no `major` and `minor`",
+    "device_count": "counts the cards of ASCEND_RT_VISIBLE_DEVICES",
+    "is_bf16_supported": "asks the SoC",
+}
+
+OTHER_ROWS = [
+    ("tensor.cuda()", "tensor.npu()", "also `module.cuda()`, `storage.cuda()`"),
+    ("tensor.is_cuda", "tensor.is_npu", ""),
+    ('device="cuda:0"', 'device="npu:0"', "an integer device means npu already"),
+    ('torch.autocast("cuda")', 'torch.autocast("npu")', ""),
+    ('init_process_group("nccl")', 'init_process_group("hccl")', ""),
+    ("torch.profiler.ProfilerActivity.CUDA", "torch.profiler.ProfilerActivity.PrivateUse1", ""),
+    ("torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel", "DataParallel is refused on several cards"),
+    ("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "environment variable"),
+]

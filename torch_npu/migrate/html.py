@@ -1,0 +1,108 @@
+"""The report as one HTML page that needs nothing else: what was found, and the changed lines side by side."""
+
+import difflib
+from html import escape
+
+from torch_npu.migrate.findings import TITLES, FileResult, Kind
+
+_STYLE = """
+:root { --line: #d0d7de; --muted: #59636e; --bad: #ffebe9; --bad-word: #ffb8b0; --good: #dafbe1; --good-word: #9be9a8; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; padding: 24px; max-width: 1280px; color: #1f2328; }
+h1 { font-size: 26px; margin: 0; } h2 { font-size: 19px; margin: 32px 0 8px; }
+h3 { font: 600 14px ui-monospace, monospace; margin: 20px 0 4px; }
+p { margin: 4px 0 16px; color: var(--muted); }
+nav { display: flex; flex-wrap: wrap; gap: 8px; margin: 16px 0; }
+nav a { border: 1px solid var(--line); border-radius: 6px; padding: 6px 12px; text-decoration: none; color: inherit; }
+nav b { margin-left: 6px; }
+table { border-collapse: collapse; width: 100%; table-layout: fixed; }
+td, th { border: 1px solid var(--line); padding: 4px 8px; text-align: left; vertical-align: top; overflow-wrap: anywhere; }
+th { background: #f6f8fa; } .place { width: 26%; } .api { width: 30%; }
+.code td { font: 13px/1.4 ui-monospace, monospace; white-space: pre-wrap; border-width: 0 1px; }
+.code { border: 1px solid var(--line); } .code td.number { width: 44px; text-align: right; color: var(--muted); padding: 0 6px; }
+.code col.number { width: 48px; } .old { background: var(--bad); } .new { background: var(--good); }
+.old mark { background: var(--bad-word); } .new mark { background: var(--good-word); } mark { color: inherit; border-radius: 3px; }
+.gap td { background: #f6f8fa; color: var(--muted); text-align: center; } .error { background: var(--bad); }
+"""
+
+
+def page(title: str, results: list[FileResult], log: list[str]) -> str:
+    counts = {kind: sum(finding.kind is kind for result in results for finding in result.findings) for kind in Kind}
+    errors = [result for result in results if result.error]
+    changed = [result for result in results if result.changed]
+    links = [f'<a href="#{kind.value}">{escape(TITLES[kind])}<b>{counts[kind]}</b></a>' for kind in Kind if counts[kind]]
+    links += [f'<a class="error" href="#errors">Left as they are<b>{len(errors)}</b></a>'] if errors else []
+    links += [f'<a href="#lines">Lines side by side<b>{len(changed)} files</b></a>'] if changed else []
+    body = [
+        f"<h1>{escape(title)}</h1><p>{len(results)} files read, {len(changed)} changed, {len(errors)} left as they are.</p>",
+        f"<nav>{''.join(links)}</nav>",
+        _errors(errors),
+        *(_table(kind, results) for kind in Kind if counts[kind] and kind is not Kind.CHANGE),
+        _side_by_side(changed),
+        _table(Kind.CHANGE, results) if counts[Kind.CHANGE] else "",
+        f"<h2>Log</h2><pre>{escape(chr(10).join(log))}</pre>",
+    ]
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+    return f'<!doctype html><html lang="en"><head>{head}<style>{_STYLE}</style></head><body>{"".join(body)}</body></html>\n'
+
+
+def _errors(errors: list[FileResult]) -> str:
+    if not errors:
+        return ""
+    rows = "".join(f'<tr class="error"><td>{escape(result.path)}</td><td>{escape(result.error)}</td></tr>' for result in errors)
+    return f'<h2 id="errors">Left as they are</h2><table><tr><th class="place">file</th><th>why</th></tr>{rows}</table>'
+
+
+def _table(kind: Kind, results: list[FileResult]) -> str:
+    rows = []
+    for result in results:
+        for finding in result.findings:
+            if finding.kind is kind:
+                place = escape(f"{finding.file}:{finding.line}")
+                rows.append(f"<tr><td>{place}</td><td>{escape(finding.api)}</td><td>{escape(finding.tip)}</td></tr>")
+    head = '<tr><th class="place">place</th><th class="api">what</th><th>advice</th></tr>'
+    return f'<h2 id="{kind.value}">{escape(TITLES[kind])}</h2><table>{head}{"".join(rows)}</table>'
+
+
+def _side_by_side(changed: list[FileResult]) -> str:
+    if not changed:
+        return ""
+    parts = [f"<h3>{escape(result.path)}</h3>{_lines(result.before, result.after)}" for result in changed]
+    return f'<h2 id="lines">Lines side by side</h2>{"".join(parts)}'
+
+
+def _lines(before: str, after: str, context: int = 2) -> str:
+    old, new = before.splitlines(), after.splitlines()
+    rows, first = [], True
+    for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(context):
+        if not first:
+            rows.append('<tr class="gap"><td colspan="4">…</td></tr>')
+        first = False
+        for tag, old_start, old_end, new_start, new_end in group:
+            for offset in range(max(old_end - old_start, new_end - new_start)):
+                left = old_start + offset if old_start + offset < old_end else None
+                right = new_start + offset if new_start + offset < new_end else None
+                rows.append(_row(old, new, left, right, tag != "equal"))
+    columns = '<colgroup><col class="number"><col><col class="number"><col></colgroup>'
+    return f'<table class="code">{columns}{"".join(rows)}</table>'
+
+
+def _row(old: list[str], new: list[str], left: int | None, right: int | None, changed: bool) -> str:
+    a, b = old[left] if left is not None else "", new[right] if right is not None else ""
+    if changed and left is not None and right is not None:
+        a, b = _words(a, b)
+    else:
+        a, b = escape(a), escape(b)
+    old_class = ' class="old"' if changed and left is not None else ""
+    new_class = ' class="new"' if changed and right is not None else ""
+    number = lambda value: f'<td class="number">{value + 1 if value is not None else ""}</td>'  # noqa: E731
+    return f"<tr>{number(left)}<td{old_class}>{a}</td>{number(right)}<td{new_class}>{b}</td></tr>"
+
+
+def _words(a: str, b: str) -> tuple[str, str]:
+    """Both lines with the characters that differ marked."""
+    left, right = [], []
+    for tag, a1, a2, b1, b2 in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        mark = (lambda text: escape(text)) if tag == "equal" else (lambda text: f"<mark>{escape(text)}</mark>" if text else "")
+        left.append(mark(a[a1:a2]))
+        right.append(mark(b[b1:b2]))
+    return "".join(left), "".join(right)
