@@ -12,19 +12,31 @@ from torch_npu.npu.devices import (
     set_task_queue_enable,
     synchronize,
 )
+from torch_npu.npu.overflow import (
+    clear_npu_overflow_flag,
+    get_npu_overflow_flag,
+    is_force_overflow_check,
+    is_support_inf_nan,
+    npu_check_overflow,
+)
 from torch_npu.npu.streams import StreamContext, current_stream, default_stream, set_stream, stream
 
 __all__ = [
     "StreamContext",
+    "clear_npu_overflow_flag",
     "current_device",
     "current_stream",
     "default_stream",
     "device",
     "device_of",
     "get_cann_version",
+    "get_npu_overflow_flag",
     "get_soc_version",
     "get_task_queue_enable",
     "is_bf16_supported",
+    "is_force_overflow_check",
+    "is_support_inf_nan",
+    "npu_check_overflow",
     "set_device",
     "set_stream",
     "set_task_queue_enable",
