@@ -1,9 +1,17 @@
-"""Tools around the device: what fell back to the CPU, which runtime is in use."""
+"""Tools around the device: what fell back to the CPU, which runtime is in use, tensors combined in one buffer."""
 
 from torch_npu import _C
 from torch_npu.npu.utils import get_cann_version
+from torch_npu.utils.combine_tensors import get_part_combined_tensor, is_combined_tensor_valid, npu_combine_tensors
 
-__all__ = ["fallback_counts", "get_cann_version", "reset_fallback_counts"]
+__all__ = [
+    "fallback_counts",
+    "get_cann_version",
+    "get_part_combined_tensor",
+    "is_combined_tensor_valid",
+    "npu_combine_tensors",
+    "reset_fallback_counts",
+]
 
 
 def fallback_counts() -> dict[str, int]:

@@ -1,0 +1,149 @@
+"""What the fused optimisers share: parameters, gradients and state of a group as views of combined buffers.
+
+The views are the parameters' own .data, .grad and optimizer.state entries. State dicts are therefore those of the torch.optim
+class with the same rule, and whoever replaces a view (load_state_dict, zero_grad(set_to_none=True)) is noticed at the next step.
+"""
+
+import torch
+from torch.optim import Optimizer
+
+from torch_npu.utils.combine_tensors import is_combined_tensor_valid, npu_combine_tensors
+
+__all__ = ["NpuFusedOptimizerBase"]
+
+
+class Bucket:
+    """Parameters of one group, dtype, device and step count, combined. `step` is a CPU tensor, as in torch.optim."""
+
+    def __init__(self, parameters: list[torch.nn.Parameter], states: list[dict], names: dict[str, float]) -> None:
+        self.parameters = parameters
+        self._states = states
+        self.param = npu_combine_tensors(parameters)
+        self.grad = npu_combine_tensors([p.grad for p in parameters])
+        self.step = torch.tensor(float(states[0].get("step", 0.0)))
+        self.state = {name: self._combine_state(name, initial) for name, initial in names.items()}
+        for state in states:
+            state["step"] = self.step
+
+    def _combine_state(self, name: str, initial: float) -> torch.Tensor:
+        for parameter, state in zip(self.parameters, self._states):
+            if name not in state:
+                state[name] = torch.full_like(parameter, initial, memory_format=torch.contiguous_format)
+        return npu_combine_tensors([state[name] for state in self._states])
+
+    def gather_gradients(self) -> None:
+        """Gradients that autograd has made anew move into the buffer."""
+        grads = [p.grad for p in self.parameters]
+        if not is_combined_tensor_valid(self.grad, grads):
+            self.grad = npu_combine_tensors(grads)
+
+    def is_valid(self, parameters: list[torch.nn.Parameter]) -> bool:
+        """Whether this still is the memory of exactly these parameters and of their state."""
+        return (
+            len(parameters) == len(self.parameters)
+            and all(a is b for a, b in zip(parameters, self.parameters))
+            and is_combined_tensor_valid(self.param, self.parameters)
+            and all(state.get("step") is self.step for state in self._states)
+            and all(
+                is_combined_tensor_valid(combined, [state.get(name) for state in self._states])
+                for name, combined in self.state.items()
+            )
+        )
+
+    def split(self, combined: torch.Tensor) -> list[torch.Tensor]:
+        """A buffer of this bucket's length as tensors of the parameters' shapes."""
+        sizes = [p.numel() for p in self.parameters]
+        return [part.view(p.shape) for part, p in zip(combined.split(sizes), self.parameters)]
+
+
+class NpuFusedOptimizerBase(Optimizer):
+    """A subclass says which state a parameter has, state_of(group) -> {name: initial value}, and gives update(group, bucket)."""
+
+    def __init__(self, params, default: dict) -> None:
+        self._buckets: dict[int, list[Bucket]] = {}
+        super().__init__(params, default)
+
+    def state_of(self, group: dict) -> dict[str, float]:
+        return {}
+
+    def update(self, group: dict, bucket: Bucket) -> None:
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        buckets = self._combine()
+        self.before_update([bucket for group in buckets for bucket in group])
+        for group, group_buckets in zip(self.param_groups, buckets):
+            for bucket in group_buckets:
+                self.update(group, bucket)
+        return loss
+
+    def before_update(self, buckets: list[Bucket]) -> None:
+        """For rules that look at all gradients first."""
+
+    def _combine(self) -> list[list[Bucket]]:
+        return [self._buckets_of(index, group) for index, group in enumerate(self.param_groups)]
+
+    def _buckets_of(self, index: int, group: dict) -> list[Bucket]:
+        members: dict[tuple, list] = {}
+        for parameter in group["params"]:
+            if parameter.grad is None:
+                continue
+            if parameter.grad.is_sparse:
+                raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
+            step = self.state[parameter].get("step", 0.0)
+            members.setdefault((parameter.dtype, parameter.device, float(step)), []).append(parameter)
+        buckets, names = self._buckets.get(index, []), self.state_of(group)
+        current = list(members.values())
+        if len(buckets) == len(current) and all(bucket.is_valid(p) for bucket, p in zip(buckets, current)):
+            for bucket in buckets:
+                bucket.gather_gradients()
+        else:
+            buckets = [Bucket(parameters, [self.state[p] for p in parameters], names) for parameters in current]
+            self._buckets[index] = buckets
+        return buckets
+
+    def zero_grad(self, set_to_none: bool = False) -> None:
+        """Zeroes the combined gradients; set_to_none=True gives them up, as in torch.optim."""
+        if set_to_none:
+            super().zero_grad(set_to_none=True)
+            return
+        buckets = [bucket for group in self._buckets.values() for bucket in group]
+        whole = [b for b in buckets if is_combined_tensor_valid(b.grad, [p.grad for p in b.parameters])]
+        covered = {id(p) for bucket in whole for p in bucket.parameters}
+        others = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None and id(p) not in covered]
+        grads = [bucket.grad for bucket in whole] + [grad.detach() for grad in others]
+        if grads:
+            torch._foreach_zero_(grads)
+
+    def get_combined_params(self) -> list[torch.Tensor]:
+        """The buffers of parameters that have gradients, one per group, dtype and device."""
+        return [bucket.param for group in self._combine() for bucket in group]
+
+    def get_combined_grads(self) -> list[torch.Tensor]:
+        return [bucket.grad for group in self._combine() for bucket in group]
+
+    @torch.no_grad()
+    def clip_grad_norm_fused_(self, max_norm: float, norm_type: float = 2) -> torch.Tensor:
+        """torch.nn.utils.clip_grad_norm_ over all parameters of this optimiser; returns the norm before clipping."""
+        grads = self.get_combined_grads()
+        if not grads:
+            return torch.tensor(0.0)
+        norms = torch.stack([torch.linalg.vector_norm(grad, norm_type).to(grads[0].device) for grad in grads])
+        total = torch.linalg.vector_norm(norms, norm_type)
+        coefficient = torch.clamp(max_norm / (total + 1e-6), max=1.0)
+        for grad in grads:
+            grad.mul_(coefficient.to(grad.device))
+        return total
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(state)
+        self._buckets = {}
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        super().load_state_dict(state_dict)
+        self._buckets = {}
