@@ -61,7 +61,11 @@ void batch_norm(Tensor& out, Tensor& save_mean, Tensor& save_invstd, const Tenso
 void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out, const Tensor& self,
                          const Optional& weight, const Optional& running_mean, const Optional& running_var, const Optional& save_mean,
                          const Optional& save_invstd, bool train, double eps, const std::vector<uint8_t>& mask) {
-  auto [gi, gw, gb] = at::cpu::native_batch_norm_backward(grad_out, self, weight, running_mean, running_var, save_mean, save_invstd, train, eps, three_flags(mask));
+  // The saved statistics are float32; ATen takes them beside float16 input only if the other parameters are float32 too.
+  const auto wide = [](const Optional& t) { return t && t->defined() ? Optional(t->to(at::kFloat)) : t; };
+  const bool mixed = save_mean && save_mean->defined() && save_mean->scalar_type() != self.scalar_type();
+  auto [gi, gw, gb] = at::cpu::native_batch_norm_backward(grad_out, self, mixed ? wide(weight) : weight, mixed ? wide(running_mean) : running_mean,
+                                                          mixed ? wide(running_var) : running_var, save_mean, save_invstd, train, eps, three_flags(mask));
   copy_into(grad_input, gi);
   copy_into(grad_weight, gw);
   copy_into(grad_bias, gb);
