@@ -59,11 +59,15 @@ Tensor grouped(const Tensor& t, int64_t heads) {
   return t.size(1) == heads ? t : t.repeat_interleave(heads / t.size(1), 1);
 }
 
+int64_t key_heads(const Inputs& in, int64_t size) {
+  return in.layout == "BNSD" ? in.key.size(1) : in.layout == "BSND" ? in.key.size(2) : in.key.size(2) / size;
+}
+
 Scores scores(const Inputs& in) {
   Scores s;
   s.query = split_heads(in.query, in.layout, in.heads).to(at::kFloat);
   const int64_t size = s.query.size(3);
-  s.kv_heads = in.layout == "BNSD" ? in.key.size(1) : in.layout == "BSND" ? in.key.size(2) : in.key.size(2) / size;
+  s.kv_heads = key_heads(in, size);
   s.key = grouped(split_heads(in.key, in.layout, s.kv_heads).to(at::kFloat), in.heads);
   s.value = grouped(split_heads(in.value, in.layout, s.kv_heads).to(at::kFloat), in.heads);
   auto x = at::matmul(s.query, s.key.transpose(2, 3)).mul_(in.scale);
@@ -89,16 +93,67 @@ Tensor ungrouped(const Tensor& t, int64_t kv_heads) {
   return t.size(1) == kv_heads ? t : t.unflatten(1, {kv_heads, -1}).sum({2});
 }
 
+// Without dropout the CPU's own fused kernel does it, never holding a whole matrix of scores. It gives the logarithm of a
+// row's sum; as a maximum with the sum 1 that is the same softmax.
+struct Fused {
+  Tensor query, key, value;
+  Optional mask;  // added to the scores
+  bool causal = false;
+  int64_t kv_heads = 0;
+};
+
+bool fits_fused(const Inputs& in) {
+  return !(in.drop_mask && in.keep_prob < 1) && in.query.numel() && in.key.numel() && in.query.size(-1) == in.key.size(-1);
+}
+
+Fused fused(const Inputs& in) {
+  Fused f;
+  f.query = split_heads(in.query, in.layout, in.heads);
+  f.kv_heads = key_heads(in, f.query.size(3));
+  f.key = grouped(split_heads(in.key, in.layout, f.kv_heads), in.heads);
+  f.value = grouped(split_heads(in.value, in.layout, f.kv_heads), in.heads);
+  f.causal = in.sparse_mode == 2 && !in.pse;
+  if (in.pse) f.mask = in.pse->to(f.query.scalar_type());
+  const auto hide = f.causal ? std::nullopt : hidden(in, f.query.size(2), f.key.size(2));
+  if (hide) {
+    const auto base = f.mask ? *f.mask : at::zeros({1, 1, f.query.size(2), f.key.size(2)}, f.query.options());
+    f.mask = base.masked_fill(*hide, -std::numeric_limits<double>::infinity());
+  }
+  return f;
+}
+
+void forward_fused(Tensor& out, const Optional& softmax_max, const Optional& softmax_sum, const Inputs& in) {
+  const Fused f = fused(in);
+  const auto [result, logsumexp] =
+      at::_scaled_dot_product_flash_attention_for_cpu(f.query, f.key, f.value, 0.0, f.causal, f.mask, in.scale);
+  store(out, result, in.layout, in.heads);
+  if (softmax_max && softmax_max->numel()) softmax_max->copy_(logsumexp.unsqueeze(-1).expand(softmax_max->sizes()));
+  if (softmax_sum && softmax_sum->numel()) softmax_sum->fill_(1);
+}
+
+void backward_fused(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Saved& saved, const Inputs& in) {
+  const Fused f = fused(in);
+  const auto logsumexp = (saved.max->select(-1, 0) + saved.sum->select(-1, 0).log()).contiguous();
+  const auto grad = split_heads(dy, in.layout, in.heads), out = split_heads(*saved.out, in.layout, in.heads);
+  const auto [q, k, v] = at::_scaled_dot_product_flash_attention_for_cpu_backward(grad, f.query, f.key, f.value, out, logsumexp, 0.0,
+                                                                                 f.causal, f.mask, in.scale);
+  store(dq, q, in.layout, in.heads);
+  store(dk, ungrouped(k, f.kv_heads), in.layout, f.kv_heads);
+  store(dv, ungrouped(v, f.kv_heads), in.layout, f.kv_heads);
+}
+
 }  // namespace
 
 void forward(Tensor& out, const Optional& softmax_max, const Optional& softmax_sum, const Inputs& in) {
+  if (fits_fused(in)) return forward_fused(out, softmax_max, softmax_sum, in);
   const Scores s = scores(in);
   store(out, at::matmul(s.dropped, s.value), in.layout, in.heads);
   if (softmax_max && softmax_max->numel()) softmax_max->copy_(s.max.expand(softmax_max->sizes()));
   if (softmax_sum && softmax_sum->numel()) softmax_sum->copy_(s.sum.expand(softmax_sum->sizes()));
 }
 
-void backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Inputs& in) {
+void backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Saved& saved, const Inputs& in) {
+  if (fits_fused(in) && saved.complete()) return backward_fused(dq, dk, dv, dy, saved, in);
   const Scores s = scores(in);
   const auto grad = split_heads(dy, in.layout, in.heads).to(at::kFloat);
   store(dv, ungrouped(at::matmul(s.dropped.transpose(2, 3), grad), s.kv_heads), in.layout, s.kv_heads);

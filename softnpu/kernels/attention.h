@@ -16,6 +16,11 @@ struct Inputs {
 
 // softmax_max and softmax_sum (of each row, repeated eight times) are what the gradient needs beside the inputs.
 void forward(Tensor& out, const Optional& softmax_max, const Optional& softmax_sum, const Inputs& in);
-void backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Inputs& in);
+// What the forward pass left; a client may give none of it.
+struct Saved {
+  const Optional &max, &sum, &out;
+  bool complete() const { return max && max->numel() && sum && sum->numel() && out && out->numel(); }
+};
+void backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Saved& saved, const Inputs& in);
 
 }  // namespace softnpu::kernels::attention

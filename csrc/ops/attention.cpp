@@ -1,0 +1,128 @@
+// Scaled dot product attention through upstream's overrideable hook: one fused operator, forward and backward.
+//
+// Note [Attention]
+// ~~~~~~~~~~~~~~~~
+// The fused way is taken where the CPU takes its own (shapes, masks, no dropout, the switches of torch.nn.attention), for
+// the types that the operator has. The operator wants
+//  - a mask to add ("pse") of full size in its last two dimensions;
+//  - for causal attention from the first row (sparse_mode 2) a fixed triangle of 2048 x 2048 that hides.
+// It gives the maximum and the sum of each row's softmax, eight times over. torch keeps one number, their logarithmic sum; the
+// backward operator takes it as a maximum with the sum 1, which is the same softmax.
+#include <ATen/ATen.h>
+#include <ATen/SDPBackend.h>
+#include <ATen/native/transformers/attention.h>
+#include <ATen/ops/_fused_sdp_choice_native.h>
+
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <vector>
+
+#include "exec.h"
+#include "registry.h"
+#include "runtime/device.h"
+#include "runtime/stream.h"
+#include "tensor.h"
+
+namespace npu::ops {
+
+namespace {
+
+constexpr int64_t kRepeats = 8;      // of the softmax statistics
+constexpr int64_t kTriangle = 2048;  // the size of the mask of sparse_mode 2
+constexpr int64_t kAllTokens = std::numeric_limits<int32_t>::max();
+constexpr auto kLayout = "BNSD";
+
+bool has_type(at::ScalarType dtype) { return dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16; }
+
+int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask, double dropout,
+               bool causal, std::optional<double> scale, bool grouped) {
+  const int64_t choice = at::native::_fused_sdp_choice_cpp(query, key, value, mask, dropout, causal, scale, grouped);
+  if (choice != static_cast<int64_t>(at::SDPBackend::flash_attention)) return choice;
+  const bool fits = has_type(query.scalar_type()) && query.size(-1) == value.size(-1) && !(mask && mask->requires_grad()) &&
+                    has_op("aclnnFlashAttentionScore") && at::globalContext().userEnabledOverrideableSDP();
+  return static_cast<int64_t>(fits ? at::SDPBackend::overrideable : at::SDPBackend::math);
+}
+
+// Made once per card and kept: the operator only reads it. Any stream may use it, hence the wait.
+Tensor triangle(const Tensor& like) {
+  static std::mutex mutex;
+  static auto* const made = new std::vector<Tensor>(device_count());
+  std::lock_guard<std::mutex> lock(mutex);
+  auto& mask = made->at(like.get_device());
+  if (!mask.defined()) {
+    mask = at::ones({kTriangle, kTriangle}, like.options().dtype(at::kBool)).triu_(1);
+    current_stream().synchronize();
+  }
+  return mask;
+}
+
+struct Masks {
+  std::optional<Tensor> added, hidden;
+  int64_t sparse_mode = 0;
+};
+
+Masks masks(const Tensor& query, const Tensor& key, const std::optional<Tensor>& bias, bool causal) {
+  Masks m;
+  if (bias && bias->defined()) {
+    auto b = *bias;
+    while (b.dim() < 4) b = b.unsqueeze(0);
+    m.added = b.to(query.scalar_type()).expand({b.size(0), query.size(1), query.size(2), key.size(2)}).contiguous();
+  }
+  if (causal) {
+    m.hidden = triangle(query);
+    m.sparse_mode = 2;
+  }
+  return m;
+}
+
+double scale_of(const Tensor& query, std::optional<double> scale) {
+  return scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
+}
+
+using Forward = std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>;
+
+Forward attention(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& bias, double dropout,
+                  bool causal, bool, std::optional<double> scale) {
+  CardGuard guard(query);
+  check_same_device("scaled_dot_product_attention", {&query, &key, &value});
+  TORCH_CHECK(dropout == 0, "_scaled_dot_product_fused_attention_overrideable on npu: dropout_p must be 0, but is ", dropout);
+  const auto q = query.contiguous(), k = key.contiguous(), v = value.contiguous();
+  const auto m = masks(q, k, bias, causal);
+  auto out = at::empty_like(q);
+  const auto statistics = q.options().dtype(at::kFloat);
+  auto max = at::empty({q.size(0), q.size(1), q.size(2), kRepeats}, statistics), sum = at::empty_like(max);
+  NPU_EXEC(aclnnFlashAttentionScore, q, k, v, m.added, std::nullopt, std::nullopt, m.hidden, std::nullopt, scale_of(q, scale), 1.0,
+           kAllTokens, kAllTokens, q.size(1), kLayout, int64_t{0}, m.sparse_mode, max, sum, std::nullopt, out);
+  const auto logsumexp = max.select(-1, 0) + sum.select(-1, 0).log();
+  return {out, logsumexp, {}, {}, q.size(2), k.size(2), {}, {}, {}};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
+    const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias, std::array<bool, 4> mask,
+    const Tensor& out, const Tensor& logsumexp, const Tensor&, const Tensor&, c10::SymInt, c10::SymInt, double, bool causal,
+    const Tensor&, const Tensor&, std::optional<double> scale) {
+  CardGuard guard(query);
+  TORCH_CHECK(!mask[3], "scaled_dot_product_attention on npu: attn_mask has no gradient on the fused path");
+  const auto q = query.contiguous(), k = key.contiguous(), v = value.contiguous();
+  const auto m = masks(q, k, bias, causal);
+  const auto max = logsumexp.unsqueeze(-1).expand({-1, -1, -1, kRepeats}).contiguous(), sum = at::ones_like(max);
+  auto dq = at::empty_like(q), dk = at::empty_like(k), dv = at::empty_like(v);
+  NPU_EXEC(aclnnFlashAttentionScoreGrad, q, k, v, grad.contiguous(), m.added, std::nullopt, std::nullopt, m.hidden, max, sum,
+           std::nullopt, out, std::nullopt, scale_of(q, scale), 1.0, kAllTokens, kAllTokens, q.size(1), kLayout, int64_t{0},
+           m.sparse_mode, dq, dk, dv, std::nullopt);
+  return {dq, dk, dv, {}};
+}
+
+}  // namespace
+
+NPU_REGISTER(attention) {
+  manual("aten::_scaled_dot_product_fused_attention_overrideable", "", &attention);
+  manual("aten::_scaled_dot_product_fused_attention_overrideable_backward", "", &attention_backward);
+}
+
+}  // namespace npu::ops
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &npu::ops::choose)
+}

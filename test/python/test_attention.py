@@ -1,0 +1,84 @@
+"""torch.nn.functional.scaled_dot_product_attention: one fused operator, equal to the CPU."""
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention as attention
+
+TOLERANCE = {torch.float32: {"rtol": 1e-4, "atol": 1e-5}, torch.float16: {"rtol": 1e-2, "atol": 1e-2}, torch.bfloat16: {"rtol": 5e-2, "atol": 5e-2}}
+
+
+def inputs(dtype=torch.float32, batch=2, heads=4, kv_heads=4, rows=33, columns=33, size=16):
+    torch.manual_seed(0)
+    shapes = (batch, heads, rows, size), (batch, kv_heads, columns, size), (batch, kv_heads, columns, size)
+    return [torch.randn(shape).to(dtype) for shape in shapes]
+
+
+def compare(tensors, mask=None, dtype=torch.float32, **options):
+    results = []
+    for device in ("cpu", "npu"):
+        leaves = [t.detach().to(device).requires_grad_() for t in tensors]
+        out = attention(*leaves, attn_mask=None if mask is None else mask.to(device), **options)
+        out.backward(torch.linspace(-1, 1, out.numel(), device=device).view(out.shape).to(dtype))
+        results.append([out, *(leaf.grad for leaf in leaves)])
+    for cpu, npu in zip(*results):
+        torch.testing.assert_close(npu.cpu(), cpu, **TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("causal", [False, True])
+def test_plain_and_causal(dtype, causal):
+    compare(inputs(dtype), dtype=dtype, is_causal=causal)
+
+
+@pytest.mark.parametrize("rows, columns", [(5, 40), (40, 5), (1, 17)])
+def test_causal_counts_from_the_first_row(rows, columns):
+    compare(inputs(rows=rows, columns=columns), is_causal=True)
+
+
+@pytest.mark.parametrize("shape", [(33, 33), (1, 1, 33, 33), (2, 1, 33, 33), (2, 4, 1, 33)])
+def test_masks(shape):
+    torch.manual_seed(1)
+    compare(inputs(), mask=torch.randn(shape))
+    hide = torch.rand(shape) > 0.3
+    hide[..., 0] = True  # every row sees something
+    compare(inputs(), mask=hide)
+
+
+def test_grouped_heads_scale_and_strides():
+    compare(inputs(kv_heads=2), enable_gqa=True, is_causal=True)
+    compare(inputs(), scale=0.3)
+    query, key, value = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in inputs())
+    compare([query, key, value])
+
+
+def test_dropout_and_gradients_of_masks_take_the_unfused_way():
+    query, key, value = (t.npu() for t in inputs())
+    mask = torch.zeros(33, 33, device="npu", requires_grad=True)
+    attention(query, key, value, attn_mask=mask).sum().backward()
+    assert mask.grad.shape == (33, 33)
+    torch.manual_seed(0)
+    kept = attention(torch.zeros_like(query), key, torch.ones_like(value), dropout_p=0.5)
+    assert 0.8 < kept.mean().item() < 1.2
+    assert kept.std().item() > 0.05
+
+
+def test_the_switches_of_torch_choose_the_way():
+    query, key, value = (t.npu() for t in inputs())
+    fused = attention(query, key, value)
+    with sdpa_kernel(SDPBackend.MATH):
+        plain = attention(query, key, value)
+    torch.testing.assert_close(fused, plain)
+
+
+@pytest.mark.parametrize("options", ["", "is_causal=True", "attn_mask=torch.zeros(2, 4, 8, 8, device='npu')"])
+def test_one_launch_of_the_fused_operator(run, options):
+    code = f"""
+import torch
+x = torch.randn(2, 4, 8, 16, device="npu")
+torch.nn.functional.scaled_dot_product_attention(x, x, x, {options})
+torch.npu.synchronize()
+"""
+    trace = run(code, SOFTNPU_TRACE="1", TORCH_NPU_RUNTIME="soft").stderr
+    assert trace.count("aclnnFlashAttentionScore(") == 1, trace
+    assert "Softmax(" not in trace
