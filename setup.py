@@ -101,7 +101,11 @@ setup(
     packages=find_packages(include=["torch_npu", "torch_npu.*"]),
     ext_modules=[Extension("torch_npu._C", sources=[])],
     cmdclass={"build_ext": CMakeBuild},
-    entry_points={"torch.backends": ["torch_npu = torch_npu:_autoload"]},
+    extras_require={"migrate": ["libcst>=1.1"]},
+    entry_points={
+        "torch.backends": ["torch_npu = torch_npu:_autoload"],
+        "console_scripts": ["ms_fmk_transplt.py = torch_npu.migrate.ms_fmk_transplt:main"],
+    },
     options={"build": {"build_base": "build/setuptools"}, "egg_info": {"egg_base": "build"}},
     zip_safe=False,
 )

@@ -1,5 +1,5 @@
 # The layout of the installed package. Every library finds its neighbours and torch relative to itself only.
-#   torch_npu/**.py  _C.<abi>.so  lib/libtorch_npu.so  include/  softnpu/{lib64,runtime,compiler,opp}  softnpu/set_env.sh
+#   torch_npu/**.py  _C.<abi>.so  lib/libtorch_npu.so  include/  softnpu/{lib64,runtime,compiler,opp,tools}  softnpu/set_env.sh
 set(package torch_npu)
 
 # Installs every shared library defined in `folder` or below. OPTIONAL, so that a partial build can be tried out.
@@ -31,6 +31,8 @@ install(DIRECTORY abi/ DESTINATION ${package}/include FILES_MATCHING PATTERN "*.
 
 configure_file(cmake/set_env.sh "${NPU_PACKAGE_DIR}/softnpu/set_env.sh" COPYONLY)
 install(FILES cmake/set_env.sh DESTINATION ${package}/softnpu)
+configure_file(cmake/ms_fmk_transplt.py "${NPU_PACKAGE_DIR}/softnpu/tools/ms_fmk_transplt/ms_fmk_transplt.py" COPYONLY)
+install(PROGRAMS cmake/ms_fmk_transplt.py DESTINATION ${package}/softnpu/tools/ms_fmk_transplt)
 # Clients look for these folders of a CANN toolkit; a file in each keeps it in the wheel.
 foreach(part runtime compiler opp)
   file(WRITE "${NPU_PACKAGE_DIR}/softnpu/${part}/version.info" "Version=${PROJECT_VERSION}\nprovider=softnpu\n")

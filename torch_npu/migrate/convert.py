@@ -1,5 +1,6 @@
 """Converts a file or a folder: every Python source is rewritten, everything else copied, and a report written beside it."""
 
+import re
 import shutil
 import sys
 import time
@@ -7,9 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from torch_npu.migrate import project, report
-from torch_npu.migrate.findings import FileResult, Kind
+from torch_npu.migrate.analysis.uses import depth, parse
+from torch_npu.migrate.findings import FileResult
 from torch_npu.migrate.project import Output, Refusal, Source
 
+_MAX_DEPTH = 300
+_PYTHON_2 = re.compile(rb"^\s*print\s+[^(=\s]|^\s*except\s+\w[\w.]*\s*,\s*\w+\s*:|^\s*exec\s+['\"]", re.MULTILINE)
 _NO_LIBCST = 'conversion needs libcst, which is not installed; cure: pip install "torch_npu[migrate]"'
 
 
@@ -106,28 +110,34 @@ def _convert_python(source: bytes, path: str, options, is_main: bool) -> FileRes
     from torch_npu.migrate.analysis import analyse_python
     from torch_npu.migrate.converter import convert_source
 
+    if problem := _problem(source):
+        return FileResult(path, error=problem)
     try:
         result = convert_source(source, path, options, is_main)
-    except libcst.ParserSyntaxError as error:
-        return FileResult(path, error=_syntax_error(source, error))
-    except UnicodeDecodeError as error:
-        return FileResult(path, error=f"not text in the encoding it declares ({error.encoding}): byte {error.start}")
-    except (LookupError, ValueError, RecursionError) as error:
+    except (libcst.ParserSyntaxError, UnicodeError, LookupError, ValueError, RecursionError) as error:
         return FileResult(path, error=str(error).splitlines()[0] or type(error).__name__)
     analysed = analyse_python(result.before, path)
     # What the converter has changed or refused is its own affair.
     known = {(finding.line, finding.kind) for finding in result.findings}
-    extra = [finding for finding in analysed.findings if (finding.line, finding.kind) not in known and finding.kind is not Kind.CHANGE]
+    extra = [finding for finding in analysed.findings if (finding.line, finding.kind) not in known]
     result.findings = sorted([*result.findings, *extra])
     return result
 
 
-def _syntax_error(source: bytes, error) -> str:
-    import re
-
-    if re.search(rb"^\s*print\s+[^(=\s]|^\s*except\s+\w[\w.]*\s*,\s*\w+\s*:|^\s*exec\s+['\"]", source, re.MULTILINE):
-        return f"line {error.raw_line}: Python 2 source; cure: convert it to Python 3 first (2to3)"
-    return f"line {error.raw_line}, column {error.raw_column + 1}: syntax error"
+def _problem(source: bytes) -> str:
+    """Why a source is not to be converted. libcst's parser crashes on sources that nest too deeply, so Python's comes first."""
+    try:
+        tree = parse(project.decode(source)[0])
+    except UnicodeDecodeError as error:
+        return f"not text in the encoding it declares ({error.encoding}): byte {error.start}"
+    except SyntaxError as error:
+        if _PYTHON_2.search(source):
+            return f"line {error.lineno}: Python 2 source; cure: convert it to Python 3 first (2to3)"
+        place = f"line {error.lineno}: " if error.lineno else ""
+        return f"{place}syntax error: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"syntax error: {error or type(error).__name__}"
+    return "" if depth(tree) <= _MAX_DEPTH else f"nests deeper than {_MAX_DEPTH} levels: copied as it is"
 
 
 def _scan_other(entry: Source) -> FileResult:

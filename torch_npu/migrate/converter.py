@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
 
-from torch_npu.migrate import cuda_names
-from torch_npu.migrate.edits import Edit, apply, line_of
+from torch_npu.migrate import cuda_names, project
+from torch_npu.migrate.edits import Edit, apply, insert_line, line_of
 from torch_npu.migrate.findings import FileResult, Finding, Kind
 
 # Text that is no device although it says "cuda": names of options and of attributes.
 _NOT_A_DEVICE_KEYWORDS = {"dest", "name", "help", "description", "key", "metavar", "prog", "title", "label"}
 _NAME_FUNCTIONS = {"getattr", "hasattr", "setattr", "delattr", "print", "open"}
+
+_RELEVANT = re.compile("cuda|nccl|amp_C|GradScaler|autocast", re.IGNORECASE)  # nothing else is ever changed
 
 
 @dataclass
@@ -29,13 +31,11 @@ class Options:
 
 def convert_source(source: bytes, path: str, options: Options | None = None, distributed: bool = False) -> FileResult:
     """Converts one file. Raises what libcst raises for a source that is not Python 3."""
-    module = cst.parse_module(source)
-    encoding = module.encoding
-    # Spans count the bytes of the text in the module's encoding, without a byte order mark.
-    text = module.code.encode(encoding)
-    prefix = source[: len(source) - len(text)] if source.endswith(text) else None
-    if prefix is None:
-        raise ValueError("the source cannot be written back byte for byte")
+    code, encoding = project.decode(source)
+    if not distributed and not _RELEVANT.search(code):
+        return FileResult(path, code, code, data=source)
+    module = cst.parse_module(code)
+    text = code.encode()  # spans count bytes of UTF-8
     wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
     visitor = _Visitor(wrapper, path)
     wrapper.visit(visitor)
@@ -45,14 +45,18 @@ def convert_source(source: bytes, path: str, options: Options | None = None, dis
 
         edits += edits_for_distributed(wrapper, options.target_model)
     if edits:
-        edits = [*edits, *_insert_import(wrapper, encoding, options.specify_device, visitor.imports_torch_npu, distributed)]
-    after = prefix + apply(text, edits, encoding)
+        edits = [*edits, *_insert_import(wrapper, options.specify_device, visitor.imports_torch_npu, distributed)]
+        # libcst drops blanks at the very end of some files; up to there its text is the source's.
+        last = max(edit.end for edit in edits)
+        if module.code.encode()[:last] != text[:last]:
+            raise ValueError("the source cannot be written back byte for byte")
+    after = apply(text, edits).decode()
     cst.parse_module(after)  # what is written always parses
     findings = visitor.findings + [
         Finding(path, line_of(text, edit.start), line_of(text, max(edit.start, edit.end - 1)), edit.api, edit.tip, Kind.CHANGE)
         for edit in sorted(edits)
     ]
-    return FileResult(path, source.decode(encoding), after.decode(encoding), sorted(findings), data=after)
+    return FileResult(path, code, after, sorted(findings), data=after.encode(encoding))
 
 
 @dataclass
@@ -81,7 +85,7 @@ class _Visitor(cst.CSTVisitor):
         self.imports, self.imports_torch_npu = _Imports(), False
         self.spans = wrapper.resolve(ByteSpanPositionProvider)
         self.parents = wrapper.resolve(ParentNodeProvider)
-        self.text = wrapper.module.code.encode(wrapper.module.encoding)
+        self.text = wrapper.module.code.encode()
         self.dict_keys = _dict_keys(wrapper.module)
         self.skip: set[int] = set()  # nodes that a larger edit covers
 
@@ -285,7 +289,11 @@ def _dict_keys(module: cst.Module) -> set[str]:
     return keys.found
 
 
-def _insert_import(wrapper: MetadataWrapper, encoding: str, specify_device: bool, present: bool, distributed: bool) -> list[Edit]:
+def _is_docstring(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Expr) and isinstance(node.value, (cst.SimpleString, cst.ConcatenatedString))
+
+
+def _insert_import(wrapper: MetadataWrapper, specify_device: bool, present: bool, distributed: bool) -> list[Edit]:
     """`import torch_npu` after the first import of torch at the top of the file, or after its docstring."""
     module, spans = wrapper.module, wrapper.resolve(ByteSpanPositionProvider)
     newline = module.default_newline
@@ -298,7 +306,7 @@ def _insert_import(wrapper: MetadataWrapper, encoding: str, specify_device: bool
         if re.match(r"(import|from) torch\b", code):
             after, is_torch = statement, True
             break
-        if re.match(r"from __future__", code) or (index == 0 and isinstance(first, cst.Expr)):
+        if re.match(r"from __future__", code) or (index == 0 and _is_docstring(first)):
             after = statement
     lines = [] if present else ["import torch_npu"]
     if specify_device or distributed:
@@ -313,10 +321,9 @@ def _insert_import(wrapper: MetadataWrapper, encoding: str, specify_device: bool
         lines += ['torch.npu.set_device(int(os.environ.get("DEVICE_ID", 0)))']
     if not lines:
         return []
-    text = module.code.encode(encoding)
+    text = module.code.encode()
     if after is None:
         start = spans[module.body[0]].start if module.body else len(text)
         start = text.rfind(b"\n", 0, start) + 1
         return [Edit(start, start, newline.join(lines) + newline, lines[0], "inserted")]
-    end = spans[after].start + spans[after].length
-    return [Edit(end, end, "".join(newline + line for line in lines), lines[0], "inserted")]
+    return [insert_line(text, spans[after].start + spans[after].length, lines, newline, lines[0], "inserted")]

@@ -3,7 +3,7 @@
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
 
-from torch_npu.migrate.edits import Edit
+from torch_npu.migrate.edits import Edit, insert_line
 
 RUN_SCRIPT = """#!/bin/bash
 # Runs {main} on the cards of this machine, one process for each. NPUS=4 bash run_distributed_npu.sh --epochs 3
@@ -27,7 +27,7 @@ class _Distributed(cst.CSTVisitor):
         super().__init__()
         self.model, self.edits, self.last_model = model, [], None
         self.module = wrapper.module
-        self.text = wrapper.module.code.encode(wrapper.module.encoding)
+        self.text = wrapper.module.code.encode()
         self.spans = wrapper.resolve(ByteSpanPositionProvider)
 
     def visit_SimpleStatementLine(self, node: cst.SimpleStatementLine) -> None:
@@ -39,14 +39,14 @@ class _Distributed(cst.CSTVisitor):
 
     def wrap_model(self) -> Edit:
         span = self.spans[self.last_model]
-        end = span.start + span.length
         start = self.text.rfind(b"\n", 0, span.start) + 1
         indent = self.text[start : span.start].decode()
         line = (
-            f"{self.module.default_newline}{indent}{self.model} = torch.nn.parallel.DistributedDataParallel("
+            f"{indent}{self.model} = torch.nn.parallel.DistributedDataParallel("
             f"{self.model}.npu(), device_ids=[torch.npu.current_device()])"
         )
-        return Edit(end, end, line, self.model, "wrapped in DistributedDataParallel")
+        end = span.start + span.length
+        return insert_line(self.text, end, [line], self.module.default_newline, self.model, "wrapped in DistributedDataParallel")
 
     def visit_Call(self, node: cst.Call) -> None:
         function = node.func.attr if isinstance(node.func, cst.Attribute) else node.func

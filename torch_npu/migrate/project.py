@@ -1,8 +1,10 @@
 """The files of a project to read, and the place where results are written. The input is only ever read."""
 
+import io
 import os
 import shutil
 import stat
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +61,15 @@ def _source(path: str, entry: Path) -> Source:
 
 def read(source: Source) -> bytes:
     return source.absolute.read_bytes()
+
+
+def decode(data: bytes) -> tuple[str, str]:
+    """Text and encoding of a Python source, as Python finds them: byte order mark, coding line, else UTF-8.
+
+    Raises SyntaxError or UnicodeDecodeError. Line ends stay as they are.
+    """
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    return data.decode(encoding), encoding
 
 
 class Output:

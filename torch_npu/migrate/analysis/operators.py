@@ -58,9 +58,11 @@ def overload_support(name: str) -> Support:
 
 @functools.cache
 def overloads(name: str) -> tuple[str, ...]:
-    """All overloads of aten::add that can be called, as aten::add.Tensor and so on."""
+    """The overloads of aten::add that code calls, as aten::add.Tensor and so on. Those with out= count only if there are no
+    others: torch makes them of the functional ones, so that they say nothing about kernels."""
     schemas = torch._C._jit_get_schemas_for_operator(name)
-    names = [f"{name}.{schema.overload_name}" if schema.overload_name else name for schema in schemas]
+    plain = [schema for schema in schemas if not any(argument.is_out for argument in schema.arguments)] or schemas
+    names = [f"{name}.{schema.overload_name}" if schema.overload_name else name for schema in plain]
     return tuple(name for name in names if torch._C._dispatch_has_kernel(name))
 
 

@@ -61,7 +61,7 @@ def analyse(sources: Iterable[Source], progress: Callable[[str], None]) -> Itera
             continue
         try:
             data = project.read(entry)
-            text = _decode(data) if entry.suffix == ".py" else data.decode("utf-8", errors="replace")
+            text = project.decode(data)[0] if entry.suffix == ".py" else data.decode("utf-8", errors="replace")
         except (OSError, SyntaxError, LookupError, UnicodeDecodeError) as error:
             yield Analysis(entry.path, error=str(error))
             continue
@@ -69,15 +69,6 @@ def analyse(sources: Iterable[Source], progress: Callable[[str], None]) -> Itera
             yield analyse_python(text, entry.path)
         else:
             yield _native(text, entry.path)
-
-
-def _decode(data: bytes) -> str:
-    """As Python reads a source: by its byte order mark or its coding line, else as UTF-8."""
-    import io
-    import tokenize
-
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    return data.decode(encoding)
 
 
 def _native(text: str, path: str) -> Analysis:

@@ -80,7 +80,15 @@ class Imports:
         return self.names.get(node.id) if isinstance(node, ast.Name) else None
 
 
-def parse(text: str) -> ast.Module:
+def depth(tree: ast.AST) -> int:
+    """How deeply the nodes of a tree nest."""
+    level, nodes = 0, [tree]
+    while nodes:
+        level, nodes = level + 1, [child for node in nodes for child in ast.iter_child_nodes(node)]
+    return level
+
+
+def parse(text: str | bytes) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the analysed code's own making
         return ast.parse(text)

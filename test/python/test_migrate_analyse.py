@@ -1,0 +1,214 @@
+"""torch_npu.migrate analyse and profile: what is found, how it is judged, and what CI gets."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_npu
+from torch_npu.migrate import OperatorProfile
+from torch_npu.migrate.__main__ import main
+from torch_npu.migrate.analysis import analyse_native, analyse_python, apis, operators
+from torch_npu.migrate.analysis.operators import Support
+from torch_npu.migrate.findings import Kind
+
+SCRIPTS = Path(__file__).resolve().parents[1] / "migration" / "scripts"
+MODELS = ["mnist.py --epochs 1", "vae.py --epochs 1", "dcgan.py", "word_language_model.py", "word_language_model.py --model Transformer"]
+
+RECORDER = """
+import json, runpy, sys
+import torch
+from torch.overrides import TorchFunctionMode, resolve_name
+
+path, seen = sys.argv[1], set()
+sys.argv = sys.argv[1:]
+
+class Recorder(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        frame, own = sys._getframe(1), getattr(func, "__code__", None)
+        while frame and (frame.f_code is own or frame.f_code.co_filename.endswith(("torch/overrides.py", "torch/_tensor.py"))):
+            frame = frame.f_back
+        if frame and frame.f_code.co_filename == path:
+            name = (resolve_name(func) or str(func)).removesuffix(".__get__").removesuffix(".__set__")
+            seen.add((name, frame.f_lineno))
+        return func(*args, **(kwargs or {}))
+
+with Recorder():
+    runpy.run_path(path, run_name="__main__")
+print(json.dumps(sorted(seen)), file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", MODELS)
+def test_finds_every_call_that_a_function_mode_records(command, tmp_path):
+    """Every torch API that the script itself calls, by name and line. Possible uses that were none are printed."""
+    name, *arguments = command.split()
+    path = str(SCRIPTS / name)
+    environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    process = subprocess.run([sys.executable, "-c", RECORDER, path, *arguments], cwd=tmp_path, env=environment,
+                             capture_output=True, text=True, timeout=300)  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    recorded = {tuple(item) for item in json.loads(process.stderr.splitlines()[-1])}
+    assert len(recorded) > 15
+    uses = analyse_python(Path(path).read_text(), name).uses
+    found = {(use.api, line) for use in uses for line in range(use.line, use.end_line + 1)}
+    missed = sorted(recorded - found)
+    alarms = sorted({use.api for use in uses if not use.certain} - {name for name, _ in recorded})
+    print(f"{command}: {len(recorded)} calls recorded, {len(missed)} missed {missed}, {len(alarms)} names of false alarms {alarms}")
+    assert missed == []
+
+
+def kinds(code: str) -> dict[Kind, list[tuple[int, str]]]:
+    found: dict[Kind, list] = {}
+    for finding in analyse_python(code, "a.py").findings:
+        found.setdefault(finding.kind, []).append((finding.line, finding.api))
+    return found
+
+
+def test_names_are_resolved_through_imports():
+    code = "import torch.nn.functional as F\nfrom torch import nn as layers, relu\nact = F.gelu\nlayers.Linear(2, 2)\nrelu(x)\nact(x)\n"
+    certain = {use.api for use in analyse_python(code, "a.py").uses if use.certain}
+    assert {"torch.nn.functional.gelu", "torch.nn.Linear", "torch.relu"} <= certain
+
+
+def test_float64_is_warned_about():
+    code = "import torch\nx = torch.ones(2, dtype=torch.float64)\ny = x.double()\nz = torch.zeros(2, dtype=torch.float32)\n"
+    assert kinds(code)[Kind.PRECISION] == [(2, "torch.float64"), (3, "torch.Tensor.double")]
+
+
+def test_kinds_of_findings():
+    code = (
+        "import torch, flash_attn\nfrom torch.utils.cpp_extension import CUDAExtension\ntorch.cuda.cudart()\n"
+        "torch.no_such_function()\nCUDAExtension('a', [])\nprint(loss.item())\ntorch.nn.DataParallel(model)\n"
+    )
+    found = kinds(code)
+    assert found[Kind.UNSUPPORTED] == [(3, "torch.cuda.cudart")]
+    assert found[Kind.UNKNOWN] == [(4, "torch.no_such_function")]
+    assert found[Kind.CUDA] == [(1, "flash_attn"), (5, "torch.utils.cpp_extension.CUDAExtension")]
+    assert (7, "torch.nn.DataParallel") in found[Kind.PERFORMANCE]
+
+
+def test_native_sources():
+    code = "// cudaMalloc, a comment\n#include <torch/all.h>\n__global__ void twice(float* x) {}\nauto y = at::relu(x);\nncclAllReduce(a);\n"
+    found = analyse_native(code, "k.cu")
+    assert [(finding.line, finding.api) for finding in found] == [(3, "twice"), (5, "ncclAllReduce")]
+
+
+def test_support_follows_the_dispatcher():
+    assert operators.overload_support("aten::add.Tensor") is Support.NATIVE
+    assert operators.overload_support("aten::dropout") is Support.COMPOSITE
+    assert operators.overload_support("aten::_cudnn_rnn") in (Support.NONE, Support.COMPOSITE)
+    fallen = next(name for name in torch._C._dispatch_get_all_op_names()
+                  if name.startswith("aten::") and operators.overload_support(name) is Support.FALLBACK)  # fmt: skip
+    assert torch._C._dispatch_has_kernel_for_dispatch_key(fallen, "CPU")
+
+
+def test_operators_of_python_functions_are_read_from_their_source():
+    assert {op.name for op in apis.operators_of("torch.nn.functional.relu")} >= {"aten::relu"}
+    assert {op.name for op in apis.operators_of("torch.nn.Conv2d")} >= {"aten::conv2d"}
+    assert {op.name for op in apis.operators_of("torch.nn.CrossEntropyLoss")} >= {"aten::cross_entropy_loss"}
+    assert apis.operators_of("torch.manual_seed") == ()
+
+
+def test_support_table_of_the_build_comes_first(monkeypatch):
+    entry = {"aten::relu": {"support": "fallback", "dtypes": [torch.float32]}}
+    monkeypatch.setattr(torch_npu.utils, "op_support", lambda: entry, raising=False)
+    for function in (operators._table, operators.operator):
+        function.cache_clear()
+    try:
+        assert operators.operator("aten::relu").support is Support.FALLBACK
+        assert operators.operator("aten::relu").dtypes == ("float32",)
+    finally:
+        monkeypatch.undo()
+        for function in (operators._table, operators.operator):
+            function.cache_clear()
+
+
+def test_json_table_and_exit_code(tmp_path, capsys):
+    (tmp_path / "good.py").write_text("import torch\nprint(torch.relu(torch.zeros(2)))\n")
+    assert main(["analyse", "-i", str(tmp_path / "good.py"), "--json", str(tmp_path / "a.json"), "-o", str(tmp_path / "out")]) == 0
+    result = json.loads((tmp_path / "a.json").read_text())
+    row = next(row for row in result["apis"] if row["api"] == "torch.relu")
+    assert row["support"] == "native" and row["operators"][0]["name"] == "aten::relu"
+    assert "1 files, 2 lines" in capsys.readouterr().out
+    reports = {path.name for path in (tmp_path / "out" / "good_analysis").iterdir()}
+    assert {"unsupported_api.csv", "report.html", "analysis.json"} <= reports
+
+    (tmp_path / "bad.py").write_text("import torch\ntorch.cuda.cudart()\n")
+    assert main(["analyse", "-i", str(tmp_path / "bad.py")]) == 1
+    assert "torch.cuda.cudart" in capsys.readouterr().out
+    assert main(["analyse", "-i", str(tmp_path / "bad.py"), "--fail-on", "never"]) == 0
+    assert main(["analyse", "-i", str(tmp_path / "missing.py")]) == 1
+
+
+def test_bad_files_are_named(tmp_path, capsys):
+    (tmp_path / "syntax.py").write_text("x = (\n")
+    (tmp_path / "nested.py").write_text("x = " + "1 + " * 3000 + "1\n")
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    (tmp_path / "bytes.py").write_bytes(b"x = '\xff'\n")
+    (tmp_path / "fine.py").write_text("import torch\n")
+    assert main(["analyse", "-i", str(tmp_path), "--json", "-"]) == 1
+    result = json.loads(capsys.readouterr().out)
+    assert {error["file"] for error in result["errors"]} >= {"syntax.py", "loop.py", "bytes.py"} and result["files"] == 5
+
+
+def test_nothing_of_the_project_is_run(tmp_path):
+    bomb = "raise SystemExit('ran')\n"
+    (tmp_path / "setup.py").write_text(bomb)
+    (tmp_path / "conftest.py").write_text(bomb)
+    (tmp_path / "main.py").write_text("import setup, torch\n" + bomb)
+    assert main(["analyse", "-i", str(tmp_path), "--third-party"]) == 0
+
+
+def test_imported_packages_are_read(tmp_path, capsys):
+    (tmp_path / "main.py").write_text("import pytest\n")
+    assert main(["analyse", "-i", str(tmp_path), "--third-party", "--json", "-"]) == 0
+    assert "pytest" in json.loads(capsys.readouterr().out)["third_party"]
+
+
+# -- dynamic
+
+
+def test_profile_lists_internal_and_backward_operators():
+    model, x = torch.nn.Linear(3, 2), torch.ones(4, 3)
+    with OperatorProfile() as profile:
+        torch.nn.functional.gelu(model(x)).sum().backward()
+    rows = {row["operator"]: row for row in profile.summary()["operators"]}
+    assert {"aten::addmm", "aten::gelu", "aten::gelu_backward", "aten::mm"} <= rows.keys()
+    assert rows["aten::gelu"]["shapes"] == [[[4, 2]]] and rows["aten::gelu"]["dtypes"] == ["float32"]
+    shares = [share["time"] for share in profile.summary()["classes"].values()]
+    assert sum(shares) == pytest.approx(1.0)
+    assert "aten::gelu_backward" in profile.table()
+
+
+def test_profile_warns_about_dynamic_shapes_and_float64():
+    with OperatorProfile() as profile:
+        for size in range(1, 11):
+            torch.relu(torch.ones(size, dtype=torch.float64))
+    warnings = "\n".join(profile.warnings())
+    assert "dynamic shapes: aten::relu saw 10 different shapes in 10 calls" in warnings and "float64" in warnings
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_profile_runs_a_script(run, tmp_path, device):
+    (tmp_path / "train.py").write_text(
+        "import sys, torch\nx = torch.ones(2)\nx = x.cuda() if torch.cuda.is_available() else x\n"
+        "print(sys.argv[1], x.device.type, x.exp().sum())\n"
+    )
+    command = ["profile", "--device", device, "--json", "p.json", "train.py", "-v"]
+    process = run(f"import sys\nfrom torch_npu.migrate.__main__ import main\nsys.exit(main({command}))")
+    assert process.returncode == 0, process.stderr
+    assert f"-v {device}" in process.stdout and "aten::exp" in process.stdout
+    assert any(row["operator"] == "aten::exp" for row in json.loads((tmp_path / "p.json").read_text())["operators"])
+
+
+def test_profile_of_a_script_that_insists_on_cuda(run, tmp_path):
+    (tmp_path / "train.py").write_text("import torch\ntorch.ones(2).add(1).cuda()\n")
+    process = run("import sys\nfrom torch_npu.migrate.__main__ import main\nsys.exit(main(['profile', 'train.py']))")
+    assert process.returncode == 1
+    assert "aten::add.Tensor" in process.stdout and "--device npu" in process.stderr
