@@ -94,7 +94,7 @@ def test_kinds_of_findings():
 
 
 def test_native_sources():
-    code = "// cudaMalloc, a comment\n#include <torch/all.h>\n__global__ void twice(float* x) {}\nauto y = at::relu(x);\nncclAllReduce(a);\n"
+    code = "// cudaMalloc here\n#include <torch/all.h>\n__global__ void twice(float* x) {}\nauto y = at::relu(x);\nncclAllReduce(a);\n"
     found = analyse_native(code, "k.cu")
     assert [(finding.line, finding.api) for finding in found] == [(3, "twice"), (5, "ncclAllReduce")]
 
