@@ -37,9 +37,14 @@ def is_softnpu() -> bool:
 
 
 def __getattr__(name: str):
-    """Subpackages that cost import time are loaded when they are first used."""
+    """Subpackages that cost import time are loaded when they are first used; npu_* and the like are custom operators."""
     if name in ("contrib", "optim", "testing", "utils"):
         from importlib import import_module
 
         return import_module(f"torch_npu.{name}")
+    from torch_npu import custom_ops
+
+    if name in custom_ops.NAMES:
+        globals()[name] = function = custom_ops.function(name)
+        return function
     raise AttributeError(f"module 'torch_npu' has no attribute '{name}'")

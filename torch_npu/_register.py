@@ -13,7 +13,7 @@ from torch_npu import _C
 
 def register() -> None:
     torch.utils.rename_privateuse1_backend("npu")
-    from torch_npu import npu
+    from torch_npu import custom_ops, npu
 
     torch._register_device_module("npu", npu)
     # `import torch.npu.amp` must find the modules that exist, not load them a second time under another name.
@@ -26,6 +26,7 @@ def register() -> None:
     torch.nn.DataParallel.__init__ = _data_parallel
     for cls in (torch.Tensor, torch.nn.Parameter):
         ForkingPickler.register(cls, _reduce_tensor)
+    custom_ops.register()
     atexit.register(_C.finalize)
 
 

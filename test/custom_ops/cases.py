@@ -1,0 +1,248 @@
+"""One case per custom operator: arguments, and what plain torch makes of them.
+
+A case is (operator, arguments, reference). Tensors among the arguments are on the CPU; floating ones named in `grad` (by position)
+are differentiated through output 0. The reference gets the same arguments and returns the outputs that are compared, in order.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch.nn import functional as F
+
+
+def rand(*shape, seed=0, dtype=torch.float32):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(dtype)
+
+
+@dataclass
+class Case:
+    op: str
+    args: tuple
+    reference: object
+    kwargs: dict = field(default_factory=dict)
+    grad: tuple = ()
+    label: str = ""
+
+    def __str__(self):
+        return f"{self.op}{'-' + self.label if self.label else ''}"
+
+
+X, W = rand(4, 6, 8), rand(8, seed=1)
+HALVES = rand(3, 8)
+MASK = torch.rand(2, 1, 4, 5, generator=torch.Generator().manual_seed(3)) > 0.6
+MASK[..., 0] = False
+SCORES = rand(2, 3, 4, 5)
+
+
+def rms(x, w, eps=1e-6):
+    rstd = (x.square().mean(-1, keepdim=True) + eps).rsqrt()
+    return x * rstd * w, rstd
+
+
+def rotate_half(x):
+    a, b = x.chunk(2, -1)
+    return torch.cat([-b, a], -1)
+
+
+def rotate_pairs(x):
+    return torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2)
+
+
+NORM = [
+    Case("npu_rms_norm", (X, W), rms, grad=(0, 1)),
+    Case("npu_rms_norm_backward", (X, rand(4, 6, 8, seed=5), W, rms(rand(4, 6, 8, seed=5), W)[1]),
+         lambda dy, x, w, r: grads(lambda a, b: rms(a, b)[0], (x, w), dy)),
+    Case("npu_gemma_rms_norm", (X, W), lambda x, w: rms(x, 1 + w), grad=(0, 1)),
+    Case("npu_add_rms_norm", (X, rand(4, 6, 8, seed=2), W), lambda a, b, w: (*rms(a + b, w), a + b), grad=(0, 1, 2)),
+    Case("npu_add_rms_norm_cast", (X, X, W), lambda a, b, w: (rms(a + b, w)[0], *rms(a + b, w), a + b), grad=(0,)),
+    Case("npu_add_layer_norm", (X, X, W, W, 1e-5, True),
+         lambda a, b, w, c, e, f: (F.layer_norm(a + b, (8,), w, c), (a + b).mean(-1, keepdim=True),
+                                   ((a + b).var(-1, correction=0, keepdim=True) + e).rsqrt(), a + b), grad=(0, 2)),
+    Case("npu_layer_norm_eval", (X, [8], W, W), lambda x, s, w, b: F.layer_norm(x, s, w, b), grad=(0,)),
+    Case("npu_group_norm_silu", (rand(2, 6, 5), rand(6), rand(6, seed=1), 3),
+         lambda x, w, b, g: (F.silu(F.group_norm(x, g, w, b)),), grad=(0, 1)),
+]
+
+ACTIVATION = [
+    Case("npu_fast_gelu", (X,), lambda x: x / (1 + torch.exp(-1.702 * x.abs())) * torch.exp(0.851 * (x - x.abs())), grad=(0,)),
+    Case("fast_gelu", (X,), lambda x: x * torch.sigmoid(1.702 * x), grad=(0,)),
+    Case("npu_fast_gelu_backward", (X, X), lambda g, x: grads(lambda a: a * torch.sigmoid(1.702 * a), (x,), g)),
+    Case("npu_gelu", (X,), lambda x, approximate: F.gelu(x, approximate=approximate), {"approximate": "tanh"}, grad=(0,)),
+    Case("npu_gelu_backward", (X, X), lambda g, x: grads(F.gelu, (x,), g)),
+    Case("npu_gelu_mul", (HALVES,), lambda x: F.gelu(x[:, :4]) * x[:, 4:], grad=(0,)),
+    Case("npu_geglu", (HALVES,), lambda x: (x[:, :4] * F.gelu(x[:, 4:], approximate="tanh"),
+                                            F.gelu(x[:, 4:], approximate="tanh")), grad=(0,)),
+    Case("npu_mish", (X,), F.mish, grad=(0,)),
+    Case("npu_mish_backward", (X, X), lambda g, x: grads(F.mish, (x,), g)),
+    Case("npu_silu", (X,), F.silu, grad=(0,)),
+    Case("npu_silu_", (X,), F.silu),
+    Case("npu_swiglu", (HALVES,), lambda x: F.silu(x[:, :4]) * x[:, 4:], grad=(0,)),
+    Case("npu_swiglu_backward", (rand(3, 4), HALVES), lambda g, x: grads(lambda a: F.silu(a[:, :4]) * a[:, 4:], (x,), g)),
+    Case("npu_clipped_swiglu", (HALVES * 9,), lambda x: clipped(x[:, ::2], x[:, 1::2]), grad=(0,)),
+    Case("npu_clipped_swiglu", (HALVES * 9,), lambda x, interleaved: clipped(x[:, :4], x[:, 4:]), {"interleaved": False},
+         label="halves"),
+]
+
+
+def clipped(gate, linear):
+    gate, linear = gate.clamp(max=7.0), linear.clamp(-7.0, 7.0)
+    return gate * torch.sigmoid(1.702 * gate) * (linear + 1)
+
+
+def grads(function, inputs, grad):
+    leaves = [t.detach().requires_grad_() for t in inputs]
+    with torch.enable_grad():
+        return torch.autograd.grad(function(*leaves), leaves, grad)
+
+
+SOFTMAX = [
+    Case("npu_scaled_masked_softmax", (SCORES, MASK, 0.5),
+         lambda x, m, s: torch.softmax((x * s).masked_fill(m, -10000.0), -1), grad=(0,)),
+    Case("npu_scaled_masked_softmax", (rand(2, 3, 4, 4), MASK, 0.5, True), lambda x, m, s, f: torch.softmax(
+        (x * s).masked_fill(torch.ones(4, 4).triu(1).bool(), -10000.0), -1), label="triangle"),
+    Case("npu_scaled_masked_softmax_backward", (rand(2, 3, 4, 5, seed=7), torch.softmax(SCORES.masked_fill(MASK, -1e4), -1), MASK, 1.0,
+                                                False),
+         lambda g, y, m, s, f: grads(lambda x: torch.softmax(x.masked_fill(m, -1e4), -1), (SCORES,), g)),
+    Case("npu_masked_softmax_with_rel_pos_bias", (SCORES, None, rand(1, 3, 4, 5), 0.5),
+         lambda x, m, b, s: torch.softmax(x * s + b, -1), grad=(0, 2)),
+    Case("npu_softmax_cross_entropy_with_logits", (rand(4, 5), torch.softmax(rand(4, 5, seed=2), -1)),
+         lambda x, y: F.cross_entropy(x, y, reduction="none"), grad=(0,)),
+    Case("npu_cross_entropy_loss", (rand(4, 5), torch.tensor([0, 3, -100, 1])),
+         lambda x, t: (F.cross_entropy(x, t), F.log_softmax(x, -1)), grad=(0,)),
+]
+
+COS, SIN = rand(1, 6, 1, 8, seed=3).cos(), rand(1, 6, 1, 8, seed=3).sin()
+Q4 = rand(2, 6, 3, 8)
+ROTARY = [
+    Case("npu_rotary_mul", (Q4, COS, SIN), lambda x, c, s: x * c + rotate_half(x) * s, grad=(0, 1, 2)),
+    Case("npu_rotary_mul", (Q4, COS, SIN, "interleave"), lambda x, c, s, m: x * c + rotate_pairs(x) * s, grad=(0,), label="pairs"),
+    Case("npu_rotary_mul_backward", (Q4, rand(2, 6, 3, 8, seed=4), COS, SIN),
+         lambda g, x, c, s: grads(lambda a, b, d: a * b + rotate_half(a) * d, (x, c, s), g)),
+    Case("npu_apply_rotary_pos_emb", (Q4, Q4[:, :, :1], COS, SIN),
+         lambda q, k, c, s: (q * c + rotate_half(q) * s, k * c + rotate_half(k) * s), grad=(0,)),
+    Case("npu_interleave_rope", (Q4, COS, SIN),
+         lambda x, c, s: (lambda y: y * c + rotate_half(y) * s)(torch.cat([x[..., ::2], x[..., 1::2]], -1)), grad=(0,)),
+]
+
+ROWS, EXPERTS = rand(10, 4), rand(3, 4, 5)
+ENDS = torch.tensor([3, 3, 10])
+
+
+def by_expert(x, w, ends=(3, 3, 10), bias=None):
+    begins = [0, *ends[:-1]]
+    return torch.cat([x[b:e] @ w[i] + (0 if bias is None else bias[i]) for i, (b, e) in enumerate(zip(begins, ends))])
+
+
+GROUPED = [
+    Case("npu_grouped_matmul", ([ROWS], [EXPERTS]), lambda x, w, **_: by_expert(x[0], w[0]),
+         {"group_list": ENDS, "split_item": 2, "group_type": 0}),
+    Case("npu_grouped_matmul", ([ROWS], list(EXPERTS)),
+         lambda x, w, **_: by_expert(x[0], w), {"group_list": torch.tensor([3, 0, 7]), "split_item": 3, "group_type": 0,
+                                                "group_list_type": 1}, label="sizes"),
+    Case("npu_grouped_matmul", ([ROWS[:2], ROWS[2:]], [EXPERTS[0], EXPERTS[1]]),
+         lambda x, w, **_: [a @ b for a, b in zip(x, w)], {"bias": None}, label="lists"),
+    Case("npu_grouped_matmul", ([ROWS], [EXPERTS]), lambda x, w, bias, **_: by_expert(x[0], w[0], bias=bias[0]),
+         {"bias": [rand(3, 5)], "group_list": ENDS, "split_item": 2, "group_type": 0}, label="bias"),
+    Case("npu_grouped_matmul", ([rand(4, 10)], [rand(10, 5)]),
+         lambda x, w, **_: torch.stack([x[0][:, :3] @ w[0][:3], torch.zeros(4, 5), x[0][:, 3:] @ w[0][3:]]),
+         {"group_list": ENDS, "split_item": 2, "group_type": 2}, label="columns"),
+    Case("npu_ffn", (ROWS, rand(4, 6), rand(6, 4), "relu"), lambda x, a, b, act: torch.relu(x @ a) @ b, grad=(0, 1)),
+    Case("npu_ffn", (ROWS, EXPERTS, rand(3, 5, 4), "gelu"), lambda x, a, b, act, expert_tokens: torch.cat(
+        [F.gelu(x[:3] @ a[0]) @ b[0], F.gelu(x[3:] @ a[2]) @ b[2]]), {"expert_tokens": [3, 0, 7]}, label="experts"),
+]
+
+LOGITS = rand(6, 4)
+TOP = torch.softmax(LOGITS, -1).topk(2)
+CHOICES = TOP.indices.to(torch.int32)
+PAIRS = torch.arange(12, dtype=torch.int32).view(2, 6).t().contiguous()
+TOKENS = rand(6, 5)
+ROUTES = torch.zeros(6, 4).scatter(1, TOP.indices, 1).bool()
+
+
+def init_routing(x, row_idx, experts, active):
+    flat = experts.reshape(-1)
+    order = flat.argsort(stable=True)
+    source = row_idx.reshape(-1)[order].long()
+    moved = torch.empty(12, dtype=torch.int32)
+    moved[source] = torch.arange(12, dtype=torch.int32)
+    return x[source % 6], moved, flat[order]
+
+
+def permute(tokens, indices):
+    order = indices.reshape(-1).argsort(stable=True)
+    return tokens[order // 2], order.argsort().to(torch.int32)
+
+
+MOE = [
+    Case("npu_moe_gating_top_k_softmax", (LOGITS, None, 2), lambda x, f, k: (TOP.values, CHOICES, PAIRS), grad=(0,)),
+    Case("npu_moe_gating_top_k_softmax_v2", (LOGITS,), lambda x, k, renorm: (torch.softmax(x.topk(2).values, -1), CHOICES),
+         {"k": 2, "renorm": 1}, grad=(0,)),
+    Case("npu_moe_gating_top_k", (LOGITS, 2), lambda x, k, norm_type: (
+        (lambda s: s / s.sum(-1, keepdim=True))(torch.sigmoid(x).topk(2).values), CHOICES), {"norm_type": 1}, grad=(0,)),
+    Case("npu_moe_init_routing", (TOKENS, PAIRS, CHOICES, 6), init_routing, grad=(0,)),
+    Case("npu_moe_init_routing_v2", (TOKENS, CHOICES), lambda x, e, **_: (
+        x[e.reshape(-1).argsort(stable=True) // 2], e.reshape(-1).argsort(stable=True).argsort().to(torch.int32),
+        torch.bincount(e.reshape(-1).long(), minlength=4)),
+        {"expert_num": 4, "expert_tokens_num_type": 1, "expert_tokens_num_flag": True}, grad=(0,)),
+    Case("npu_moe_compute_expert_tokens", (torch.tensor([0, 0, 2, 2, 2, 3], dtype=torch.int32), 4),
+         lambda s, n: torch.tensor([2, 2, 5, 6], dtype=torch.int32)),
+    Case("npu_moe_finalize_routing", (rand(12, 5), TOKENS, None, rand(4, 5), TOP.values,
+                                      init_routing(TOKENS, PAIRS, CHOICES, 6)[1], CHOICES),
+         lambda r, s1, s2, b, w, p, e: s1 + sum(w[:, j : j + 1] * (r[p.view(2, 6)[j].long()] + b[e[:, j].long()]) for j in range(2)),
+         grad=(0, 1)),
+    Case("npu_moe_token_permute", (TOKENS, CHOICES), permute, grad=(0,)),
+    Case("npu_moe_token_unpermute", (rand(12, 5), permute(TOKENS, CHOICES)[1], TOP.values),
+         lambda r, i, p: (r[i.long()].view(6, 2, 5) * p.unsqueeze(-1)).sum(1), grad=(0, 2)),
+    Case("npu_moe_token_permute_with_routing_map", (TOKENS, ROUTES), lambda t, m, probs, num_out_tokens: (
+        torch.cat([t[m[:, e]] for e in range(4)]), torch.cat([probs[m[:, e], e] for e in range(4)])),
+        {"probs": torch.softmax(LOGITS, -1), "num_out_tokens": 12}, grad=(0,)),
+    Case("npu_moe_token_unpermute_with_routing_map",
+         (rand(12, 5), torch.cat([ROUTES[:, e].nonzero()[:, 0] for e in range(4)]).int(), [6, 5]),
+         lambda r, i, s: torch.zeros(6, 5).index_add(0, i.long(), r), grad=(0,)),
+]
+
+CAST = [
+    Case("npu_dtype_cast", (X, 5), lambda x, d: x.half(), grad=(0,)),
+    Case("npu_dtype_cast_", (X.half(), X), lambda a, b: b.half()),
+    Case("npu_dtype_cast_backward", (X.half(), torch.float32), lambda g, d: g.float()),
+    Case("npu_format_cast", (X, 29), lambda x, f: x, grad=(0,)),
+    Case("npu_format_cast.Tensor", (X, X), lambda x, y: x, grad=(0,)),
+    Case("npu_format_cast_", (X, X + 1), lambda x, y: y),
+    Case("npu_format_cast_.acl_format", (X, 2), lambda x, f: x),
+    Case("get_npu_format", (Q4,), lambda x: 0),
+    Case("get_storage_size", (X,), lambda x: x.numel()),
+    Case("copy_memory_", (X, X + 1), lambda x, y: y),
+    Case("one_", (X,), torch.ones_like),
+    Case("npu_alloc_float_status", (X,), lambda x: torch.zeros(8)),
+    Case("npu_get_float_status", (torch.ones(8),), lambda x: torch.zeros(8)),
+    Case("npu_clear_float_status", (torch.ones(8),), lambda x: torch.zeros(8)),
+]
+
+LAYOUT = [
+    Case("npu_confusion_transpose", (X, [0, 2, 1], [8, 24], True), lambda x, p, s, f: x.permute(p).reshape(s), grad=(0,)),
+    Case("npu_confusion_transpose", (X, [1, 0], [8, 24], False), lambda x, p, s, f: x.reshape(s).permute(p), grad=(0,), label="after"),
+    Case("npu_confusion_transpose_backward", (rand(8, 24), [0, 2, 1], [4, 6, 8], True),
+         lambda g, p, s, f: grads(lambda x: x.permute(p).reshape(8, 24), (X,), g)),
+    Case("npu_transpose", (X, [2, 0, 1]), lambda x, p: x.permute(p), grad=(0,)),
+    Case("npu_reshape", (X, [24, 8]), lambda x, s: x.reshape(s), grad=(0,)),
+    Case("npu_slice", (X, [1, 0, 2], [2, -1, 3]), lambda x, o, s: x[1:3, :, 2:5], grad=(0,)),
+    Case("npu_broadcast", (W, [2, 8]), lambda x, s: x.expand(s), grad=(0,)),
+    Case("npu_pad", (rand(2, 3), [1, 0, 2, 1]), lambda x, p: F.pad(x, [2, 1, 1, 0]), grad=(0,)),
+    Case("npu_one_hot", (torch.tensor([0, 2]), -1, 3), lambda x, n, d: F.one_hot(x, 3).float()),
+    Case("npu_linear", (X, rand(3, 8), rand(3)), F.linear, grad=(0, 1, 2)),
+    Case("npu_bmmV2", (X, rand(4, 8, 3), []), lambda a, b, s: a @ b, grad=(0, 1)),
+    Case("npu_max.dim", (X, 1), lambda x, d: (x.max(d).values, x.max(d).indices.int()), grad=(0,)),
+    Case("npu_min.dim", (X, 1, True), lambda x, d, k: (x.min(d, k).values, x.min(d, k).indices.int()), grad=(0,)),
+    Case("npu_sort_v2", (X, 1, True), lambda x, d, r: x.sort(d, r).values, grad=(0,)),
+    Case("npu_scatter", (rand(3, 4), torch.tensor([1, 0, 3]), rand(3), 1),
+         lambda x, i, u, d: x.scatter(1, i[:, None], u[:, None]), grad=(0, 2)),
+    Case("npu_scatter_nd_update", (rand(3, 4), torch.tensor([[0], [2]]), rand(2, 4)), lambda x, i, u: x.index_copy(0, i[:, 0], u),
+         grad=(0, 2)),
+    Case("npu_scatter_nd_update_", (rand(3, 4), torch.tensor([[0], [2]]), rand(2, 4)), lambda x, i, u: x.index_copy(0, i[:, 0], u)),
+    Case("npu_stride_copy", (X, [2, 3], [8, 1], 4), lambda x, s, t, o: x.as_strided(s, t, o)),
+    Case("npu_conv2d", (rand(1, 2, 5, 5), rand(3, 2, 3, 3), rand(3), [1, 1], [1, 1], [1, 1], 1), F.conv2d, grad=(0, 1, 2)),
+    Case("npu_convolution", (rand(1, 2, 5, 5), rand(3, 2, 3, 3), None, [2, 2], [1, 1], [1, 1], 1), F.conv2d, grad=(0, 1)),
+    Case("npu_conv3d", (rand(1, 2, 4, 4, 4), rand(3, 2, 3, 3, 3), None, [1] * 3, [1] * 3, [1] * 3, 1), F.conv3d, grad=(0, 1)),
+    Case("npu_conv_transpose2d", (rand(1, 2, 4, 4), rand(2, 3, 3, 3), None, [1, 1], [0, 0], [2, 2], [1, 1], 1),
+         lambda x, w, b, p, o, s, d, g: F.conv_transpose2d(x, w, b, s, p, o, g, d), grad=(0, 1)),
+]

@@ -1,0 +1,240 @@
+"""The attention operators: every layout with every sparse mode, against attention written out query by query."""
+
+import math
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+B, N, D = 2, 4, 8
+LAYOUTS = ["BSH", "SBH", "BSND", "BNSD", "TND"]
+# Modes 7 and 8 are about several sequences in a row.
+COMBINATIONS = [(layout, mode) for layout in LAYOUTS for mode in range(9 if layout == "TND" else 7)]
+SHAPES = [(5, 5), (4, 7)]
+npu = torch.ops.npu
+
+
+def make(rows, columns, kv_heads=N, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    return (torch.randn(B, N, rows, D, generator=g), torch.randn(B, kv_heads, columns, D, generator=g),
+            torch.randn(B, kv_heads, columns, D, generator=g))
+
+
+def to_layout(x, layout):
+    return {"BSH": lambda: x.transpose(1, 2).flatten(2), "SBH": lambda: x.permute(2, 0, 1, 3).flatten(2),
+            "BSND": lambda: x.transpose(1, 2), "BNSD": lambda: x, "TND": lambda: x.transpose(1, 2).flatten(0, 1)}[layout]().contiguous()
+
+
+def visible(mode, b, i, j, rows, columns, pre, nxt, mask, prefix):
+    """Whether query i of batch b sees key j: the definition of each mode."""
+    corner = i + columns - rows  # the diagonal that ends in the lower right
+    if mode == 0:
+        return not mask[i, j] and i - pre <= j <= i + nxt
+    if mode == 1:
+        return not mask[i, j]
+    if mode == 2 or (mode == 8 and b > 0):
+        return j <= i
+    if mode == 3 or (mode == 7 and b < B - 1):
+        return j <= corner
+    if mode in (4, 7, 8):
+        return corner - pre <= j <= corner + nxt
+    return j <= corner or j < prefix[b]
+
+
+def reference(q, k, v, scale, mode, pre, nxt, mask, prefix, bias=None):
+    k, v = (t.repeat_interleave(N // t.shape[1], 1) for t in (k, v))
+    rows, columns = q.shape[2], k.shape[2]
+    scores = q @ k.transpose(-1, -2)
+    scores = (scores if bias is None else scores + bias) * scale
+    seen = torch.tensor([[[visible(mode, b, i, j, rows, columns, pre, nxt, mask, prefix) for j in range(columns)]
+                          for i in range(rows)] for b in range(B)]).unsqueeze(1)
+    probs = torch.softmax(scores.masked_fill(~seen, -math.inf), -1).nan_to_num(0.0)
+    return probs @ v
+
+
+def arguments(mode, rows, columns):
+    mask = torch.rand(rows, columns, generator=torch.Generator().manual_seed(mode)) > 0.7
+    mask[:, 0] = False
+    return mask, [2, 3], 2, 1
+
+
+@pytest.mark.parametrize("rows, columns", SHAPES)
+@pytest.mark.parametrize("layout, mode", COMBINATIONS)
+def test_layouts_and_sparse_modes(layout, mode, rows, columns):
+    mask, prefix, pre, nxt = arguments(mode, rows, columns)
+    cpu = [t.requires_grad_() for t in make(rows, columns)]
+    expected = reference(*cpu, 0.3, mode, pre, nxt, mask, prefix)
+    inputs = [to_layout(t.detach(), layout).npu().requires_grad_() for t in cpu]
+    ends = {"actual_seq_qlen": [rows, 2 * rows], "actual_seq_kvlen": [columns, 2 * columns]} if layout == "TND" else {}
+    out, top, total, *rest = npu.npu_fusion_attention(*inputs, N, layout, atten_mask=mask.npu(), scale=0.3, pre_tockens=pre,
+                                                      next_tockens=nxt, prefix=prefix, sparse_mode=mode, **ends)
+    torch.testing.assert_close(out.detach().cpu(), to_layout(expected.detach(), layout), rtol=1e-4, atol=1e-5)
+    assert top.shape == total.shape == ((2 * rows, N, 8) if layout == "TND" else (B, N, rows, 8))
+
+    seed = torch.randn(expected.shape, generator=torch.Generator().manual_seed(1))
+    wanted = torch.autograd.grad(expected, cpu, seed)
+    found = torch.autograd.grad(out, inputs, to_layout(seed, layout).npu())
+    for a, e in zip(found, wanted):
+        torch.testing.assert_close(a.cpu(), to_layout(e, layout), rtol=1e-4, atol=1e-5)
+
+
+def test_row_statistics_give_the_softmax():
+    q, k, v = make(3, 4)
+    _, top, total, *_ = npu.npu_fusion_attention(q.npu(), k.npu(), v.npu(), N, "BNSD", scale=0.5)
+    scores = q @ k.transpose(-1, -2) * 0.5
+    probs = torch.exp(scores - top[..., :1].cpu()) / total[..., :1].cpu()
+    torch.testing.assert_close(probs, torch.softmax(scores, -1))
+
+
+def test_fewer_key_heads_are_shared():
+    q, k, v = make(5, 5, kv_heads=2)
+    expected = reference(q, k, v, 0.3, 2, 0, 0, None, None)
+    out = npu.npu_fusion_attention(*(to_layout(t, "BSH").npu() for t in (q, k, v)), N, "BSH", scale=0.3, sparse_mode=2)[0]
+    torch.testing.assert_close(out.cpu(), to_layout(expected, "BSH"), rtol=1e-4, atol=1e-5)
+
+
+def test_pse_is_added_before_or_after_scaling():
+    q, k, v = make(3, 4)
+    pse = torch.randn(B, N, 3, 4, generator=torch.Generator().manual_seed(2))
+    nothing = torch.zeros(3, 4, dtype=torch.bool)
+    before = reference(q, k, v, 0.3, 1, 0, 0, nothing, None, pse)
+    after = reference(q, k, v, 0.3, 1, 0, 0, nothing, None, pse / 0.3)
+    args = [t.npu() for t in (q, k, v)]
+    for expected, out in [
+        (before, npu.npu_fusion_attention(*args, N, "BNSD", pse.npu(), scale=0.3)),
+        (before, npu.npu_fusion_attention_v2(*args, N, "BNSD", pse=pse.npu(), scale=0.3)),
+        (after, npu.npu_fusion_attention_v2(*args, N, "BNSD", pse=pse.npu(), scale=0.3, pse_type=0)),
+        (after, [npu.npu_prompt_flash_attention(*args, num_heads=N, input_layout="BNSD", pse_shift=pse.npu(), scale_value=0.3)]),
+    ]:
+        torch.testing.assert_close(out[0].cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_sink_takes_part_in_the_sum():
+    q, k, v = make(3, 4)
+    sink = torch.randn(N, generator=torch.Generator().manual_seed(3))
+    scores = torch.cat([q @ k.transpose(-1, -2), sink.view(1, N, 1, 1).expand(B, N, 3, 1)], -1)
+    expected = torch.softmax(scores, -1)[..., :-1] @ v
+    out = npu.npu_fusion_attention(q.npu(), k.npu(), v.npu(), N, "BNSD", sink=sink.npu())[0]
+    torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_rotary_parts_are_joined():
+    q, k, v = (t.npu() for t in make(3, 4))
+    split = npu.npu_fusion_attention_v2(q[..., :6], k[..., :6], v, N, "BNSD", query_rope=q[..., 6:], key_rope=k[..., 6:])[0]
+    torch.testing.assert_close(split, npu.npu_fusion_attention(q, k, v, N, "BNSD")[0])
+
+
+def test_explicit_gradient():
+    q, k, v = (t.npu().requires_grad_() for t in make(4, 4))
+    out = npu.npu_fusion_attention(q, k, v, N, "BNSD", scale=0.3, sparse_mode=2)[0]
+    seed = torch.ones_like(out)
+    wanted = torch.autograd.grad(out, [q, k, v], seed)
+    found = npu.npu_fusion_attention_grad(q.detach(), k.detach(), v.detach(), seed, N, "BNSD", scale_value=0.3, sparse_mode=2)
+    for a, e in zip(found, wanted):
+        torch.testing.assert_close(a, e)
+
+
+def test_dropout_keeps_the_mean_and_repeats_with_the_seed():
+    q, k, v = (t.npu() for t in make(64, 64))
+    plain = npu.npu_fusion_attention(q, k, torch.ones_like(v), N, "BNSD")[0]
+    torch.npu.manual_seed(1)
+    dropped = npu.npu_fusion_attention(q, k, torch.ones_like(v), N, "BNSD", keep_prob=0.8)[0]
+    torch.npu.manual_seed(1)
+    again = npu.npu_fusion_attention(q, k, torch.ones_like(v), N, "BNSD", keep_prob=0.8)[0]
+    assert torch.equal(dropped, again) and not torch.equal(dropped, plain)
+    assert abs(dropped.mean().item() - 1.0) < 0.05
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_lower_precision(dtype):
+    q, k, v = make(5, 5)
+    expected = reference(q, k, v, 0.3, 2, 0, 0, None, None)
+    out = npu.npu_fusion_attention(*(t.to(dtype).npu() for t in (q, k, v)), N, "BNSD", scale=0.3, sparse_mode=2)[0]
+    assert out.dtype == dtype
+    torch.testing.assert_close(out.float().cpu(), expected, rtol=2e-2, atol=2e-2)
+
+
+def test_fake_tensors():
+    mode = FakeTensorMode()
+    with mode:
+        fake = [torch.empty(2, 5, N * D, device="npu") for _ in range(3)]
+        out = npu.npu_fusion_attention(*fake, N, "BSH", sparse_mode=3)
+    assert out[0].shape == (2, 5, N * D) and out[1].shape == (2, N, 5, 8)
+
+
+def test_bad_arguments():
+    q, k, v = (t.npu() for t in make(3, 4))
+    for message, kwargs in [("input_layout must be one of", {"input_layout": "NSBD"}), ("sparse_mode must be 0 to 8", {"sparse_mode": 9}),
+                            ("sparse_mode 1 needs atten_mask", {"sparse_mode": 1}), ("needs prefix", {"sparse_mode": 5}),
+                            ("needs actual_seq_qlen", {"input_layout": "TND"})]:
+        with pytest.raises(ValueError, match=message):
+            npu.npu_fusion_attention(q, k, v, N, **{"input_layout": "BNSD", **kwargs})
+    with pytest.raises(NotImplementedError, match="deq_scale1"):
+        npu.npu_prompt_flash_attention(q, k, v, num_heads=N, input_layout="BNSD", deq_scale1=q)
+
+
+@pytest.mark.parametrize("layout", ["BSH", "BSND", "BNSD"])
+def test_prompt_attention_with_lengths(layout):
+    q, k, v = make(5, 5)
+    lengths = [3, 5]
+    out = npu.npu_prompt_flash_attention(*(to_layout(t, layout).npu() for t in (q, k, v)), num_heads=N, scale_value=0.3,
+                                         input_layout=layout, sparse_mode=2, actual_seq_lengths=lengths, actual_seq_lengths_kv=lengths)
+    expected = reference(q, k, v, 0.3, 2, 0, 0, None, None)
+    for b, length in enumerate(lengths):
+        expected[b, :, length:] = 0
+    torch.testing.assert_close(out.cpu(), to_layout(expected, layout), rtol=1e-4, atol=1e-5)
+
+
+def test_prompt_attention_changes_layout():
+    q, k, v = make(5, 5)
+    args = [t.npu() for t in (q, k, v)]
+    plain = npu.npu_prompt_flash_attention(*args, num_heads=N, input_layout="BNSD")
+    turned = npu.npu_prompt_flash_attention(*args, num_heads=N, input_layout="BNSD_BSND")
+    assert torch.equal(turned, plain.transpose(1, 2))
+
+
+@pytest.mark.parametrize("paged", [False, True])
+def test_one_token_against_a_cache(paged):
+    q, k, v = make(1, 8, kv_heads=2)
+    lengths = [3, 7]
+    expected = torch.stack([torch.softmax(q[b] @ k[b].repeat_interleave(2, 0)[:, :n].transpose(-1, -2) * 0.3, -1)
+                            @ v[b].repeat_interleave(2, 0)[:, :n] for b, n in enumerate(lengths)])
+    cache = [to_layout(t, "BSH") for t in (k, v)]
+    options = {}
+    if paged:  # blocks of four rows, stored in another order
+        table = torch.tensor([[2, 0], [3, 1]], dtype=torch.int32)
+        pages = [torch.empty(4, 4, t.shape[-1]) for t in cache]
+        for page, t in zip(pages, cache):
+            for b in range(B):
+                for i in range(2):
+                    page[table[b, i]] = t[b, 4 * i : 4 * i + 4]
+        cache, options = pages, {"block_table": table.npu(), "block_size": 4}
+    out = npu.npu_incre_flash_attention(to_layout(q, "BSH").npu(), *(t.npu() for t in cache), num_heads=N, num_key_value_heads=2,
+                                        scale_value=0.3, actual_seq_lengths=lengths, **options)
+    torch.testing.assert_close(out.cpu(), to_layout(expected, "BSH"), rtol=1e-4, atol=1e-5)
+    both, lse = npu.npu_fused_infer_attention_score(to_layout(q, "BSH").npu(), *(t.npu() for t in cache), num_heads=N,
+                                                    num_key_value_heads=2, scale=0.3, actual_seq_lengths_kv=lengths,
+                                                    softmax_lse_flag=True, **options)
+    torch.testing.assert_close(both, out)
+    assert lse.shape == (B, N, 1, 1)
+
+
+def test_multi_head_attention():
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(2 * 4, 16, generator=g)
+    weights = [torch.randn(16, 16, generator=g) for _ in range(4)]
+    mask = torch.zeros(2, 2, 4, 4)
+    q, k, v = ((x @ w.t()).view(2, 4, 2, 8).transpose(1, 2) for w in weights[:3])
+    context = (torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(8), -1) @ v).transpose(1, 2).reshape(8, 16)
+    out = npu.npu_multi_head_attention(*[x.npu()] * 3, *(w.npu() for w in weights[:3]), mask.npu(), weights[3].npu(), None, None, None,
+                                       None, None, 2, 8, 4, 4, 0.0, True)
+    assert len(out) == 8
+    torch.testing.assert_close(out[0].cpu(), context @ weights[3].t(), rtol=1e-4, atol=1e-4)
+
+
+def test_bert_attention():
+    q, k, v = make(3, 3)
+    mask = torch.zeros(B, 1, 3, 3)
+    expected = (torch.softmax(q @ k.transpose(-1, -2) * 0.5 + mask, -1) @ v).transpose(1, 2).reshape(B * 3, -1)
+    out = npu.npu_fused_attention_score(q.npu(), k.npu(), v.npu(), mask.npu(), 0.5, 1.0)
+    torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,115 @@
+"""Every custom operator against plain torch: results, gradients, meta shapes; and the schemas that are registered."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from torch_npu.custom_ops import NAMES
+from torch_npu.custom_ops.schemas import SCHEMAS
+
+sys.path.insert(0, str(Path(__file__).parent))
+import cases  # noqa: E402
+import detection_cases  # noqa: E402
+
+CASES = [*cases.NORM, *cases.ACTIVATION, *cases.SOFTMAX, *cases.ROTARY, *cases.GROUPED, *cases.MOE, *cases.CAST, *cases.LAYOUT,
+         *detection_cases.BOX_CASES, *detection_cases.NMS_CASES, *detection_cases.ROI_CASES]
+# Tested in files of their own: drawn at random, with many modes, or without a result of their own.
+ELSEWHERE = {
+    "npu_fusion_attention", "npu_fusion_attention_v2", "npu_fusion_attention_grad", "npu_multi_head_attention",
+    "npu_fused_attention_score", "npu_prompt_flash_attention", "npu_incre_flash_attention", "npu_fused_infer_attention_score",
+    "_npu_dropout", "npu_dropout_gen_mask", "npu_dropout_do_mask", "npu_dropout_backward", "_dropout_with_byte_mask",
+    "dropout_with_byte_mask", "npu_dropout_with_add_softmax", "npu_apply_adam", "npu_apply_adam_w", "npu_bert_apply_adam",
+}
+by_name = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+def operator(name):
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.npu, packet), overload or "default")
+
+
+def to(device, tree):
+    return tree_map_only(torch.Tensor, lambda t: t.detach().to(device, copy=True), tree)
+
+
+def outputs(result):
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def compared(case, result):
+    """The reference's outputs; it may leave out trailing ones."""
+    expected = outputs(case.reference(*to("cpu", case.args), **to("cpu", case.kwargs)))
+    return outputs(result)[: len(expected)], expected
+
+
+@by_name
+def test_result(case):
+    actual, expected = compared(case, operator(case.op)(*to("npu", case.args), **to("npu", case.kwargs)))
+    for a, e in zip(actual, expected):
+        if isinstance(e, torch.Tensor):
+            assert a.device.type == "npu"
+            torch.testing.assert_close(a.cpu(), e, rtol=1e-4, atol=1e-5)
+        else:
+            assert a == e
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.grad], ids=str)
+def test_gradients(case):
+    def gradients(device, function):
+        args = list(to(device, case.args))
+        for i in case.grad:
+            args[i].requires_grad_()
+        first = outputs(function(*args, **to(device, case.kwargs)))[0]
+        seed = torch.randn(first.shape, generator=torch.Generator().manual_seed(0)).to(device, first.dtype)
+        return torch.autograd.grad(first, [args[i] for i in case.grad], seed)
+
+    if case.op in ("npu_iou", "npu_ptiou", "npu_moe_gating_top_k_softmax"):
+        reference = operator(case.op)  # the loop has no gradient; the same composition on the CPU has torch's
+    else:
+        reference = case.reference
+    for actual, expected in zip(gradients("npu", operator(case.op)), gradients("cpu", reference)):
+        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+# Their results depend on values, or on a storage that a meta tensor does not have.
+WITHOUT_META = {"npu_batch_nms", "npu_nms_v4"}
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.op not in WITHOUT_META and not case.label.endswith("-0")], ids=str)
+def test_meta(case):
+    def shapes(args, kwargs):
+        return [(t.shape, t.dtype) for t in tree_leaves(operator(case.op)(*args, **kwargs)) if isinstance(t, torch.Tensor)]
+
+    arguments = to("npu", (case.args, case.kwargs))
+    mode = FakeTensorMode()
+    fake = tree_map_only(torch.Tensor, mode.from_tensor, arguments)
+    with mode:
+        fake_shapes = shapes(*fake)
+    assert fake_shapes == shapes(*to("meta", arguments)) == shapes(*arguments)
+
+
+@pytest.mark.parametrize("schema", [schema for schemas in SCHEMAS.values() for schema in schemas], ids=lambda s: s.partition("(")[0])
+def test_schema(schema):
+    assert operator(schema.partition("(")[0])._schema == torch._C.parse_schema("npu::" + schema)
+
+
+def test_every_operator_has_a_case():
+    covered = {case.op.partition(".")[0] for case in CASES} | ELSEWHERE
+    assert covered == NAMES
+
+
+def test_operators_are_functions_of_the_package():
+    import torch_npu
+
+    assert torch_npu.npu_swiglu is torch.ops.npu.npu_swiglu
+    with pytest.raises(AttributeError, match="npu_nothing"):
+        torch_npu.npu_nothing  # noqa: B018
+
+
+def test_operators_run_on_the_cpu_too():
+    x = torch.randn(2, 4)
+    torch.testing.assert_close(torch.ops.npu.npu_swiglu(x), torch.nn.functional.silu(x[:, :2]) * x[:, 2:])

@@ -1,0 +1,67 @@
+"""The custom operators torch.ops.npu.*, also reached as torch_npu.npu_*.
+
+One mechanism: each operator is a schema in schemas.py and a function of the same name (overload `x.out`: `x_out`) in the family's
+file, composed from ATen operators and registered as CompositeImplicitAutograd. So it runs on every provider and on the CPU,
+differentiates, and has meta and FakeTensor results, all by composition. Functions are imported at their first call.
+
+A fused kernel for one of them is a PrivateUse1 (and, where it is differentiable, AutogradPrivateUse1) registration on top of
+this; the dispatcher prefers it, nothing here changes.
+"""
+
+from importlib import import_module
+
+import torch
+
+from torch_npu.custom_ops.schemas import SCHEMAS
+
+NAMES: set[str] = set()
+_library = None
+
+
+def register() -> None:
+    """Called once, when torch_npu is imported."""
+    global _library
+    _library = torch.library.Library("npu", "DEF")
+    for family, schemas in SCHEMAS.items():
+        for schema in schemas:
+            name = schema.partition("(")[0]
+            _library.define(schema)
+            _library.impl(name, _deferred(family, name), "CompositeImplicitAutograd")
+            NAMES.add(name.partition(".")[0])
+
+
+def _deferred(family: str, name: str):
+    """A kernel that imports the function when it is first called."""
+    function = None
+
+    def kernel(*args, **kwargs):
+        nonlocal function
+        if function is None:
+            function = getattr(import_module(f"torch_npu.custom_ops.{family}"), name.replace(".", "_"))
+        return function(*args, **kwargs)
+
+    return kernel
+
+
+def function(name: str):
+    """torch_npu.<name>: the operator; `out=` takes the tensors that the schema lists after `*`, in that order."""
+    packet = getattr(torch.ops.npu, name)
+    if "out" not in packet.overloads():
+        return packet
+    outs = [argument.name for argument in packet.out._schema.arguments if argument.kwarg_only]
+
+    def call(*args, out=None, **kwargs):
+        if out is None:
+            return packet(*args, **kwargs)
+        tensors = out if isinstance(out, (tuple, list)) else [out]
+        return packet.out(*args, **kwargs, **dict(zip(outs, tensors, strict=True)))
+
+    call.__name__ = name
+    return call
+
+
+def refuse(operator: str, **arguments) -> None:
+    """Arguments that no composition here gives a meaning to: naming them is better than ignoring them."""
+    given = [name for name, value in arguments.items() if value]
+    if given:
+        raise NotImplementedError(f"{operator} does not support {', '.join(given)}")

@@ -1,0 +1,107 @@
+"""Sampling of feature maps at regions and at learned offsets."""
+
+import math
+
+import torch
+from torch.nn.functional import grid_sample
+
+
+def _bilinear(features, numbers, y, x):
+    """features[numbers[i]] at the points y[i], x[i] ([n, points]) -> [n, channels, points]; outside of the map by a pixel: zero."""
+    height, width = features.shape[-2:]
+    outside = (y < -1.0) | (y > height) | (x < -1.0) | (x > width)
+    y, x = y.clamp(0, height - 1), x.clamp(0, width - 1)
+    y0, x0 = y.floor(), x.floor()
+    fy, fx = y - y0, x - x0
+    y0, x0 = y0.long(), x0.long()
+    y1, x1 = (y0 + 1).clamp(max=height - 1), (x0 + 1).clamp(max=width - 1)
+    index = numbers.long().view(-1, 1)
+    result = 0.0
+    for ys, wy in ((y0, 1 - fy), (y1, fy)):
+        for xs, wx in ((x0, 1 - fx), (x1, fx)):
+            result = result + features[index, :, ys, xs] * (wy * wx).masked_fill(outside, 0.0).unsqueeze(-1)
+    return result.transpose(1, 2)
+
+
+def npu_roi_align(self, rois, spatial_scale, pooled_height, pooled_width, sample_num, roi_end_mode):
+    """Averages of sample_num² points in each of pooled_height x pooled_width bins; rows of rois are image, x1, y1, x2, y2.
+
+    roi_end_mode 0: a region is at least one pixel wide; 1: its last pixel counts as well; 2: coordinates are shifted by half
+    a pixel. sample_num 0: as many points as a bin has pixels, which is found on the host.
+    """
+    if roi_end_mode not in (0, 1, 2):
+        raise ValueError(f"roi_end_mode must be 0, 1 or 2, not {roi_end_mode}")
+    shift = 0.5 if roi_end_mode == 2 else 0.0
+    begin = rois[:, 1:3] * spatial_scale - shift
+    size = (rois[:, 3:5] + (1.0 if roi_end_mode == 1 else 0.0)) * spatial_scale - shift - begin
+    size = size if roi_end_mode == 2 else size.clamp(min=1.0)
+    if sample_num > 0:
+        return _align(self, rois[:, 0], begin, size, pooled_height, pooled_width, sample_num, sample_num)
+    results = []
+    for i, (width, height) in enumerate(size.detach().tolist()):
+        rows, columns = max(math.ceil(height / pooled_height), 1), max(math.ceil(width / pooled_width), 1)
+        one = slice(i, i + 1)
+        results.append(_align(self, rois[one, 0], begin[one], size[one], pooled_height, pooled_width, rows, columns))
+    return torch.cat(results) if results else self.new_zeros(0, self.shape[1], pooled_height, pooled_width)
+
+
+def _align(features, numbers, begin, size, height, width, rows, columns):
+    def points(start, length, bins, samples):
+        steps = (torch.arange(bins * samples, device=features.device, dtype=features.dtype) + 0.5) / (bins * samples)
+        return start.unsqueeze(1) + length.unsqueeze(1) * steps
+
+    y, x = points(begin[:, 1], size[:, 1], height, rows), points(begin[:, 0], size[:, 0], width, columns)
+    grid_y, grid_x = y.unsqueeze(2).expand(-1, -1, x.shape[1]).flatten(1), x.unsqueeze(1).expand(-1, y.shape[1], -1).flatten(1)
+    values = _bilinear(features, numbers, grid_y, grid_x)
+    return values.view(-1, features.shape[1], height, rows, width, columns).mean((3, 5))
+
+
+def npu_ps_roi_pooling(self, rois, spatial_scale, group_size, output_dim):
+    """Position sensitive pooling: bin (i, j) of output channel d averages channel (d, i, j). rois: [batch, 5, n]."""
+    height, width = self.shape[-2:]
+    flat = rois.transpose(1, 2).reshape(-1, 5)
+    begin, end = flat[:, 1:3].round() * spatial_scale, (flat[:, 3:5].round() + 1.0) * spatial_scale
+    size = (end - begin).clamp(min=0.1) / group_size
+    bins = torch.arange(group_size, device=self.device, dtype=self.dtype)
+
+    def inside(start, step, length):
+        low = (start.unsqueeze(1) + bins * step.unsqueeze(1)).floor().clamp(0, length)
+        high = (start.unsqueeze(1) + (bins + 1) * step.unsqueeze(1)).ceil().clamp(0, length)
+        pixel = torch.arange(length, device=self.device, dtype=self.dtype)
+        return ((pixel >= low.unsqueeze(-1)) & (pixel < high.unsqueeze(-1))).to(self.dtype)
+
+    rows, columns = inside(begin[:, 1], size[:, 1], height), inside(begin[:, 0], size[:, 0], width)
+    features = self.view(-1, output_dim, group_size, group_size, height, width)[flat[:, 0].long()]
+    sums = ((features * columns[:, None, None, :, None, :]).sum(-1) * rows[:, None, :, None, :]).sum(-1)
+    count = rows.sum(-1)[:, None, :, None] * columns.sum(-1)[:, None, None, :]
+    return sums / count.clamp(min=1.0)
+
+
+def npu_deformable_conv2d(input, weight, offset, bias, kernel_size, stride, padding, dilation=(1, 1, 1, 1), groups=1,
+                          deformable_groups=1, modulated=True):
+    """(convolution at shifted points, the sampled points).
+
+    Channels of offset: horizontal shifts, vertical shifts and, if modulated, factors, each by deformable group and kernel
+    position. stride, padding and dilation have four numbers: (1, 1, sy, sx), (top, bottom, left, right), (1, 1, dy, dx).
+    """
+    n, channels, height, width = input.shape
+    kh, kw = kernel_size
+    out_h, out_w = offset.shape[-2:]
+    shifts = offset.view(n, -1, deformable_groups, kh * kw, out_h, out_w)
+    device, dtype = input.device, input.dtype
+    ky = torch.arange(kh, device=device, dtype=dtype).repeat_interleave(kw) * dilation[2]
+    kx = torch.arange(kw, device=device, dtype=dtype).repeat(kh) * dilation[3]
+    oy = torch.arange(out_h, device=device, dtype=dtype) * stride[2] - padding[0]
+    ox = torch.arange(out_w, device=device, dtype=dtype) * stride[3] - padding[2]
+    x = shifts[:, 0] + kx.view(-1, 1, 1) + ox
+    y = shifts[:, 1] + ky.view(-1, 1, 1) + oy.view(-1, 1)
+    grid = torch.stack([(2 * x + 1) / width - 1, (2 * y + 1) / height - 1], -1).flatten(0, 1).flatten(2, 3)
+    parts = input.view(n * deformable_groups, channels // deformable_groups, height, width)
+    sampled = grid_sample(parts, grid, "bilinear", "zeros", align_corners=False)
+    sampled = sampled.view(n, deformable_groups, -1, kh * kw, out_h, out_w)
+    if modulated:
+        sampled = sampled * shifts[:, 2].unsqueeze(2)
+    columns = sampled.reshape(n, groups, channels // groups * kh * kw, out_h * out_w)
+    kernels = weight.view(groups, weight.shape[0] // groups, -1)
+    out = (kernels.unsqueeze(0) @ columns).view(n, weight.shape[0], out_h, out_w)
+    return out if bias is None else out + bias.view(-1, 1, 1), sampled.flatten(1, 3)
