@@ -19,16 +19,20 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 
 def is_autocast_enabled() -> bool:
+    """Whether torch.autocast("npu") is in force in this thread."""
     return torch.is_autocast_enabled("npu")
 
 
 def set_autocast_enabled(enable: bool) -> None:
+    """Turns autocast on npu on or off for this thread; torch.autocast restores it."""
     torch.set_autocast_enabled("npu", enable)
 
 
 def get_autocast_dtype() -> torch.dtype:
+    """The dtype that autocast on npu computes in."""
     return torch.get_autocast_dtype("npu")
 
 
 def set_autocast_dtype(dtype: torch.dtype) -> None:
+    """Sets the dtype that autocast on npu computes in."""
     torch.set_autocast_dtype("npu", dtype)

@@ -27,8 +27,10 @@ def npu_check_overflow(grad: torch.Tensor | float) -> bool:
 
 
 def get_npu_overflow_flag() -> bool:
+    """Raises: the flag belongs to saturation mode."""
     raise RuntimeError(_NO_FLAG)
 
 
 def clear_npu_overflow_flag() -> None:
+    """Raises: the flag belongs to saturation mode."""
     raise RuntimeError(_NO_FLAG)

@@ -7,6 +7,8 @@ __all__ = ["NpuFusedRMSpropTF"]
 
 
 class NpuFusedRMSpropTF(NpuFusedOptimizerBase):
+    """RMSprop as TensorFlow defines it: epsilon inside the root, the average begins at one."""
+
     def __init__(self, params, lr=1e-2, alpha=0.9, eps=1e-10, weight_decay=0, momentum=0.0, centered=False,
                  decoupled_decay=False, lr_in_momentum=True) -> None:
         require(lr >= 0, "learning rate", lr)
