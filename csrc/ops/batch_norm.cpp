@@ -1,5 +1,6 @@
 // Batch normalisation: the forms that upstream's front functions and autograd formulas call.
 #include <ATen/ATen.h>
+#include <ATen/native/Resize.h>
 
 #include "exec.h"
 #include "registry.h"
@@ -34,6 +35,42 @@ Three legit_no_stats(const Tensor& input, const Optional& weight, const Optional
   return forward(input, weight, bias, std::nullopt, std::nullopt, training, momentum, eps);
 }
 
+// Results into out= tensors; the statistics of a call without training are left alone, as they have no elements.
+std::tuple<Tensor&, Tensor&, Tensor&> write_out(const Three& result, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
+  const auto write = [](Tensor& to, const Tensor& from) {
+    at::native::resize_output(to, from.sizes());
+    to.copy_(from);
+  };
+  write(out, std::get<0>(result));
+  write(save_mean, std::get<1>(result));
+  write(save_invstd, std::get<2>(result));
+  return {out, save_mean, save_invstd};
+}
+
+std::tuple<Tensor&, Tensor&, Tensor&> forward_out(const Tensor& input, const Optional& weight, const Optional& bias,
+                                                  const Optional& running_mean, const Optional& running_var, bool training,
+                                                  double momentum, double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
+  return write_out(forward(input, weight, bias, running_mean, running_var, training, momentum, eps), out, save_mean, save_invstd);
+}
+
+std::tuple<Tensor&, Tensor&, Tensor&> legit_out(const Tensor& input, const Optional& weight, const Optional& bias, Tensor& running_mean,
+                                                Tensor& running_var, bool training, double momentum, double eps, Tensor& out,
+                                                Tensor& save_mean, Tensor& save_invstd) {
+  return forward_out(input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean, save_invstd);
+}
+
+std::tuple<Tensor&, Tensor&, Tensor&> legit_no_stats_out(const Tensor& input, const Optional& weight, const Optional& bias, bool training,
+                                                         double momentum, double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
+  return forward_out(input, weight, bias, std::nullopt, std::nullopt, training, momentum, eps, out, save_mean, save_invstd);
+}
+
+// The fourth result is memory that some backends keep for the gradient; none is needed here.
+std::tuple<Tensor, Tensor, Tensor, Tensor> with_update(const Tensor& input, const Optional& weight, const Optional& bias,
+                                                       Tensor& running_mean, Tensor& running_var, double momentum, double eps) {
+  CardGuard guard(input);
+  return std::tuple_cat(forward(input, weight, bias, running_mean, running_var, true, momentum, eps), std::make_tuple(empty({0}, at::kByte)));
+}
+
 Three backward(const Tensor& grad_out, const Tensor& input, const Optional& weight, const Optional& running_mean,
                                  const Optional& running_var, const Optional& save_mean, const Optional& save_invstd, bool train,
                                  double eps, std::array<bool, 3> mask) {
@@ -48,9 +85,20 @@ Three backward(const Tensor& grad_out, const Tensor& input, const Optional& weig
   return {grad_input, grad_weight, grad_bias};
 }
 
+Three backward_of_update(const Tensor& grad_out, const Tensor& input, const Tensor& weight, const Optional& running_mean,
+                         const Optional& running_var, const Optional& save_mean, const Optional& save_var, bool update, double eps,
+                         std::array<bool, 3> mask, const Tensor&) {
+  return backward(grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, mask);
+}
+
 }  // namespace
 
 NPU_REGISTER(batch_norm) {
+  manual("aten::native_batch_norm", "out", &forward_out);
+  manual("aten::_native_batch_norm_legit", "out", &legit_out);
+  manual("aten::_native_batch_norm_legit", "no_stats_out", &legit_no_stats_out);
+  manual("aten::_batch_norm_with_update", "", &with_update);
+  manual("aten::batch_norm_backward", "", &backward_of_update);
   manual("aten::native_batch_norm", "", &forward);
   manual("aten::_native_batch_norm_legit", "", &legit);
   manual("aten::_native_batch_norm_legit", "no_stats", &legit_no_stats);

@@ -1,6 +1,7 @@
 // Operators whose result shape or value depends on data: they wait for the device.
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
 
 #include "exec.h"
@@ -56,9 +57,153 @@ bool all_equal(const Tensor& self, const Tensor& other) {
   return out.item<bool>();
 }
 
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+
+Tensor first_part(const Tensor& room, at::IntArrayRef sizes) {
+  int64_t elements = 1;
+  for (const int64_t n : sizes) elements *= n;
+  return room.reshape({-1}).narrow(0, 0, elements).view(sizes).clone();
+}
+
+// Values, positions of the inputs in them, and counts; the last two have no elements unless asked for.
+Three unique(const Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
+  CardGuard guard(self);
+  if (self.numel() == 0) return {empty({0}, self.scalar_type()), empty(self.sizes(), at::kLong), empty({0}, at::kLong)};
+  auto values = empty({self.numel()}, self.scalar_type());
+  auto inverse = return_inverse ? empty(self.sizes(), at::kLong) : empty({0}, at::kLong);
+  auto counts = return_counts ? empty({self.numel()}, at::kLong) : empty({0}, at::kLong);
+  const auto shapes = NPU_EXEC_SHAPES(aclnnUnique2, 3, self, sorted, return_inverse, return_counts, values, inverse, counts);
+  return {first_part(values, shapes[0]), inverse, return_counts ? first_part(counts, shapes[2]) : counts};
+}
+
+std::tuple<Tensor, Tensor> unique_values(const Tensor& self, bool sorted, bool return_inverse) {
+  auto [values, inverse, counts] = unique(self, sorted, return_inverse, false);
+  return {values, inverse};
+}
+
+void check_unique_dim(const Tensor& self, int64_t dim) {
+  TORCH_CHECK(self.numel() > 0 || self.size(dim) == 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+}
+
+Three unique_dim(const Tensor& self, int64_t dim, bool sorted, bool return_inverse, bool) {
+  CardGuard guard(self);
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  check_unique_dim(self, dim);
+  const int64_t rows = self.size(dim);
+  auto values = empty(self.sizes(), self.scalar_type()), inverse = empty({rows}, at::kLong), counts = empty({rows}, at::kLong);
+  if (rows == 0) return {values, inverse, counts};
+  const auto shapes = NPU_EXEC_SHAPES(aclnnUniqueDim, 3, self, sorted, return_inverse, dim, values, inverse, counts);
+  return {first_part(values, shapes[0]), inverse, first_part(counts, shapes[2])};
+}
+
+constexpr int64_t kFlattened = 1000;  // "no dimension" in aclnnUniqueConsecutive
+
+Three unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
+  CardGuard guard(self);
+  if (dim.has_value()) {
+    dim = at::maybe_wrap_dim(*dim, self.dim());
+    check_unique_dim(self, *dim);
+  }
+  const int64_t rows = dim.has_value() ? self.size(*dim) : self.numel();
+  auto values = dim.has_value() ? empty(self.sizes(), self.scalar_type()) : empty({rows}, self.scalar_type());
+  auto inverse = !return_inverse ? empty({0}, at::kLong) : dim.has_value() ? empty({rows}, at::kLong) : empty(self.sizes(), at::kLong);
+  auto counts = empty({return_counts ? rows : 0}, at::kLong);
+  if (self.numel() == 0) return {values, inverse, counts};
+  const auto shapes =
+      NPU_EXEC_SHAPES(aclnnUniqueConsecutive, 3, self, return_inverse, return_counts, dim.value_or(kFlattened), values, inverse, counts);
+  return {first_part(values, shapes[0]), inverse, return_counts ? first_part(counts, shapes[2]) : counts};
+}
+
+Three unique_dim_consecutive(const Tensor& self, int64_t dim, bool return_inverse, bool return_counts) {
+  return unique_consecutive(self, return_inverse, return_counts, dim);
+}
+
+Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_t minlength) {
+  TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
+  TORCH_CHECK(self.dim() == 1 && c10::isIntegralType(self.scalar_type(), false), "bincount only supports 1-d non-negative integral inputs.");
+  CardGuard guard(self);
+  const bool weighted = weights.has_value() && weights->defined();
+  TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)), "weights should be 1-d and have the same length as input");
+  const auto type = !weighted ? at::kLong : weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
+  if (self.numel() == 0) return at::zeros({minlength}, self.options().dtype(at::kLong));
+  const auto [smallest, largest] = at::aminmax(self);
+  TORCH_CHECK(smallest.item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
+  auto out = empty({std::max(largest.item<int64_t>() + 1, minlength)}, type);
+  NPU_EXEC(aclnnBincount, self, weights, minlength, out);
+  return out;
+}
+
+Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size) {
+  CardGuard guard(repeats);
+  TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
+  TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt, "repeats has to be Long or Int tensor");
+  if (repeats.numel() == 0) return empty({0}, repeats.scalar_type());
+  const int64_t total = output_size.has_value() ? *output_size : repeats.sum().item<int64_t>();
+  TORCH_CHECK(total >= 0 && (output_size.has_value() || repeats.min().item<int64_t>() >= 0), "repeats can not be negative");
+  auto out = empty({total}, repeats.scalar_type());
+  NPU_EXEC(aclnnRepeatInterleaveTensor, repeats, total, out);
+  return out;
+}
+
+// As many rows as asked for: the first ones that are not zero, then the fill value.
+Tensor& nonzero_static_out(const Tensor& self, int64_t size, int64_t fill_value, Tensor& out) {
+  TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+  TORCH_CHECK(out.scalar_type() == at::kLong, "nonzero_static: Expected out tensor to have scalar type Long but got ", out.scalar_type());
+  const auto found = find_nonzero(self);
+  const int64_t rows = std::min(size, found.size(0));
+  at::native::resize_output(out, {size, self.dim()});
+  out.narrow(0, 0, rows).copy_(found.narrow(0, 0, rows));
+  out.narrow(0, rows, size - rows).fill_(fill_value);
+  return out;
+}
+
+Tensor nonzero_static(const Tensor& self, int64_t size, int64_t fill_value) {
+  CardGuard guard(self);
+  TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+  auto out = empty({size, self.dim()}, at::kLong);
+  return nonzero_static_out(self, size, fill_value, out);
+}
+
+// Residuals exist only for systems of full rank, singular values only for some drivers.
+std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> lstsq_out(const Tensor& self, const Tensor& b, std::optional<double> rcond,
+                                                         std::optional<std::string_view> driver, Tensor& solution, Tensor& residuals,
+                                                         Tensor& rank, Tensor& singular_values) {
+  CardGuard guard(self);
+  check_same_device("torch.linalg.lstsq", {&self, &b});
+  TORCH_CHECK(self.dim() >= 2, "torch.linalg.lstsq: input must have at least 2 dimensions.");
+  TORCH_CHECK(b.dim() >= 1, "torch.linalg.lstsq: other must have at least 1 dimension.");
+  const int64_t batches = std::max<int64_t>(1, self.numel() / std::max<int64_t>(1, self.size(-1) * self.size(-2)));
+  const int64_t small = std::min(self.size(-1), self.size(-2));
+  const int64_t room = std::max(self.numel(), b.numel()) * std::max<int64_t>(1, b.size(-1)) + self.size(-1) * b.numel();
+  const auto real = c10::toRealValueType(self.scalar_type());
+  auto x = empty({room}, self.scalar_type()), r = empty({room}, real), k = empty({batches}, at::kLong), s = empty({batches * small}, real);
+  std::optional<c10::Scalar> limit;
+  if (rcond.has_value()) limit = *rcond;
+  const auto shapes = NPU_EXEC_SHAPES(softnpuLstsq, 4, self, b, limit, driver.value_or("gelsy"), x, r, k, s);
+  const auto write = [](Tensor& out, const Tensor& result) {
+    at::native::resize_output(out, result.sizes());
+    out.copy_(result);
+  };
+  write(solution, first_part(x, shapes[0]));
+  write(residuals, first_part(r, shapes[1]));
+  write(rank, first_part(k, shapes[2]));
+  write(singular_values, first_part(s, shapes[3]));
+  return {solution, residuals, rank, singular_values};
+}
+
 }  // namespace
 
 NPU_REGISTER(data_dependent) {
+  manual("aten::_unique2", "", &unique);
+  manual("aten::_unique", "", &unique_values);
+  manual("aten::unique_dim", "", &unique_dim);
+  manual("aten::unique_consecutive", "", &unique_consecutive);
+  manual("aten::unique_dim_consecutive", "", &unique_dim_consecutive);
+  manual("aten::bincount", "", &bincount);
+  manual("aten::repeat_interleave", "Tensor", &repeat_interleave);
+  manual("aten::nonzero_static", "", &nonzero_static);
+  manual("aten::nonzero_static", "out", &nonzero_static_out);
+  reg("aten::linalg_lstsq", "out", &lstsq_out, "softnpuLstsq");
   manual("aten::nonzero", "", &find_nonzero);
   manual("aten::nonzero", "out", &nonzero_out);
   manual("aten::masked_select", "", &select_masked);

@@ -120,10 +120,29 @@ void record_stream(Tensor& self, c10::Stream stream) {
   caching_allocator::record_stream(self.storage().data_ptr(), Stream(stream));
 }
 
+// A tensor of zeros without memory, as autograd uses it for tangents that are known to be zero.
+struct NoMemory final : c10::Allocator {
+  c10::DataPtr allocate(size_t) override { return {nullptr, nullptr, &c10::detail::deleteNothing, device}; }
+  c10::DeleterFnPtr raw_deleter() const override { return &c10::detail::deleteNothing; }
+  void copy_data(void*, const void*, size_t) const override {}
+  c10::Device device{c10::DeviceType::PrivateUse1, 0};
+};
+
+Tensor efficient_zero_tensor(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                             std::optional<c10::Device> device, std::optional<bool> pin_memory) {
+  check_factory(layout, pin_memory);
+  static auto* allocators = new std::array<NoMemory, C10_COMPILE_TIME_MAX_GPUS>;
+  const auto card = resolve(device);
+  auto& allocator = (*allocators)[card.index()];
+  allocator.device = card;
+  const auto keys = c10::DispatchKeySet(c10::DispatchKey::PrivateUse1) | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor);
+  return at::detail::empty_generic(size, &allocator, keys, dtype.value_or(at::typeMetaToScalarType(c10::get_default_dtype())), std::nullopt);
+}
 
 }  // namespace
 
 NPU_REGISTER(factory) {
+  manual("aten::_efficientzerotensor", "", &efficient_zero_tensor);
   manual("aten::empty", "memory_format", &empty_memory_format);
   manual("aten::empty_strided", "", &empty_strided_);
   manual("aten::resize_", "", &resize_);

@@ -1,22 +1,16 @@
 // Random operators: the host reserves a range of the generator's stream, the device computes from (seed, offset).
 #include <ATen/ATen.h>
 #include <ATen/native/DistributionTemplates.h>
+#include <ATen/native/Resize.h>
 
 #include "exec.h"
+#include "random.h"
 #include "registry.h"
-#include "runtime/generator.h"
 #include "tensor.h"
 
 namespace npu::ops {
 
 namespace {
-
-using Generator = std::optional<at::Generator>;
-
-// See softnpu/kernels/random.h: one counter (four numbers) an element, two elements' worth for complex numbers.
-std::pair<uint64_t, uint64_t> reserve(const Generator& generator, const Tensor& t) {
-  return philox_state(generator, 4 * static_cast<uint64_t>(t.numel()) * (t.is_complex() ? 2 : 1));
-}
 
 Tensor& uniform_(Tensor& self, double from, double to, Generator generator) {
   CardGuard guard(self);
@@ -48,6 +42,21 @@ Tensor normal_float_tensor(double mean, const Tensor& std, Generator generator) 
   CardGuard guard(std);
   auto out = at::empty_like(std, at::MemoryFormat::Contiguous);
   return normal_(out, 0, 1, generator).mul_(std).add_(mean);
+}
+
+Tensor& normal_tensor_float_out(const Tensor& mean, double std, Generator generator, Tensor& out) {
+  at::native::resize_output(out, mean.sizes());
+  return normal_(out, 0, std, std::move(generator)).add_(mean);
+}
+
+Tensor& normal_float_tensor_out(double mean, const Tensor& std, Generator generator, Tensor& out) {
+  at::native::resize_output(out, std.sizes());
+  return normal_(out, 0, 1, std::move(generator)).mul_(std).add_(mean);
+}
+
+Tensor& normal_tensor_tensor_out(const Tensor& mean, const Tensor& std, Generator generator, Tensor& out) {
+  at::native::resize_output(out, at::infer_size(mean.sizes(), std.sizes()));
+  return normal_(out, 0, 1, std::move(generator)).mul_(std).add_(mean);
 }
 
 Tensor normal_tensor_tensor(const Tensor& mean, const Tensor& std, Generator generator) {
@@ -135,6 +144,9 @@ NPU_REGISTER(random) {
   manual("aten::normal", "Tensor_float", &normal_tensor_float);
   manual("aten::normal", "float_Tensor", &normal_float_tensor);
   manual("aten::normal", "Tensor_Tensor", &normal_tensor_tensor);
+  manual("aten::normal", "Tensor_float_out", &normal_tensor_float_out);
+  manual("aten::normal", "float_Tensor_out", &normal_float_tensor_out);
+  manual("aten::normal", "Tensor_Tensor_out", &normal_tensor_tensor_out);
   manual("aten::random_", "from", &random_from_to);
   manual("aten::random_", "to", &random_to);
   manual("aten::random_", "", &random_);

@@ -2,10 +2,11 @@
 #include <ATen/ATen.h>
 #include <ATen/native/RangeUtils.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
 
 #include "exec.h"
 #include "registry.h"
-#include "tensor.h"
+#include "rules.h"
 
 namespace npu::ops {
 
@@ -30,6 +31,41 @@ Tensor& arange_out(const c10::Scalar& start, const c10::Scalar& end, const c10::
   return out;
 }
 
+Tensor& range_out(const c10::Scalar& start, const c10::Scalar& end, const c10::Scalar& step, Tensor& out) {
+  CardGuard guard(out);
+  TORCH_CHECK(step.toDouble() != 0, "step must be nonzero");
+  const double count = (end.toDouble() - start.toDouble()) / step.toDouble();
+  TORCH_CHECK(count >= 0, "upper bound and lower bound inconsistent with step sign");
+  Target target(out, sized({static_cast<int64_t>(count) + 1}, out));
+  NPU_EXEC(aclnnRange, start, end, step, target.tensor());
+  target.finish();
+  return out;
+}
+
+using Dtype = std::optional<at::ScalarType>;
+using Layout = std::optional<at::Layout>;
+using Device = std::optional<c10::Device>;
+
+Tensor index_grid(int64_t count, Dtype dtype, Layout layout, Device device, std::optional<bool> pin_memory) {
+  return at::empty({2, count}, at::TensorOptions().dtype(dtype.value_or(at::kLong)).layout(layout).device(device).pinned_memory(pin_memory));
+}
+
+Tensor tril_indices(int64_t row, int64_t col, int64_t offset, Dtype dtype, Layout layout, Device device, std::optional<bool> pin_memory) {
+  at::native::check_args(row, col, layout);
+  auto out = index_grid(at::native::get_tril_size(row, col, offset), dtype, layout, device, pin_memory);
+  CardGuard guard(out);
+  if (out.numel()) NPU_EXEC(softnpuTrilIndices, row, col, offset, out);
+  return out;
+}
+
+Tensor triu_indices(int64_t row, int64_t col, int64_t offset, Dtype dtype, Layout layout, Device device, std::optional<bool> pin_memory) {
+  at::native::check_args(row, col, layout);
+  auto out = index_grid(row * col - at::native::get_tril_size(row, col, offset - 1), dtype, layout, device, pin_memory);
+  CardGuard guard(out);
+  if (out.numel()) NPU_EXEC(softnpuTriuIndices, row, col, offset, out);
+  return out;
+}
+
 Tensor& fill_tensor(Tensor& self, const Tensor& value) {
   TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(), " dimensions.");
   CardGuard guard(self);
@@ -43,6 +79,9 @@ Tensor& fill_tensor(Tensor& self, const Tensor& value) {
 NPU_REGISTER(range) {
   manual("aten::arange", "start_out", &arange_out);
   manual("aten::fill_", "Tensor", &fill_tensor);
+  manual("aten::range", "out", &range_out);
+  reg("aten::tril_indices", "", &tril_indices, "softnpuTrilIndices");
+  reg("aten::triu_indices", "", &triu_indices, "softnpuTriuIndices");
 }
 
 }  // namespace npu::ops

@@ -1,8 +1,9 @@
 #include "rules.h"
 
+#include <ATen/native/ForeachUtils.h>
+#include <ATen/native/Pool.h>
 #include <ATen/native/Resize.h>
-
-#include <cmath>
+#include <ATen/native/im2col_shape_check.h>
 
 namespace npu::ops {
 
@@ -34,11 +35,123 @@ Spec pooled(const Tensor& t, at::IntArrayRef output_size) {
   return spec;
 }
 
-int64_t integral_correction(const std::optional<c10::Scalar>& correction) {
-  if (!correction.has_value()) return 1;
-  const double value = correction->toDouble();
-  TORCH_CHECK(value == std::floor(value), "npu computes var and std with a whole correction, got ", value);
-  return static_cast<int64_t>(value);
+Spec batched(const Tensor& a, const Tensor& b, int64_t rows, int64_t columns) {
+  TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2, "expected matrices or batches of matrices, got shapes ", a.sizes(), " and ", b.sizes());
+  auto sizes = at::infer_size(a.sizes().slice(0, a.dim() - 2), b.sizes().slice(0, b.dim() - 2));
+  sizes.insert(sizes.end(), {rows, columns});
+  return sized(sizes, a);
+}
+
+Spec for_each_matrix(const Tensor& t, at::IntArrayRef tail, at::ScalarType dtype) {
+  TORCH_CHECK(t.dim() >= 2, "The input tensor must have at least 2 dimensions, but got ", t.dim());
+  Spec spec = sized(t.sizes().slice(0, t.dim() - 2), dtype);
+  spec.sizes.append(tail.begin(), tail.end());
+  return spec;
+}
+
+Spec windowed(const Tensor& t, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+              bool ceil_mode, at::ScalarType dtype) {
+  const int64_t rank = 3;
+  TORCH_CHECK(t.dim() == rank + 1 || t.dim() == rank + 2, "Expected ", rank + 1, "D or ", rank + 2, "D input, got ", t.sizes());
+  const auto at = [](at::IntArrayRef values, int64_t i) { return values[values.size() == 1 ? 0 : i]; };
+  Spec spec = like(t, dtype);
+  for (int64_t i = 0; i < rank; i++) {
+    const int64_t d = t.dim() - rank + i, k = at(kernel, i);
+    spec.sizes[d] = at::native::pooling_output_shape<int64_t>(t.size(d), k, at(padding, i), stride.empty() ? k : at(stride, i),
+                                                              at(dilation, i), ceil_mode);
+    TORCH_CHECK(spec.sizes[d] >= 1, "Given input size ", t.sizes(), ", the output size would be ", spec.sizes[d], ": too small");
+  }
+  return spec;
+}
+
+Spec padded(const Tensor& t, at::IntArrayRef padding) {
+  const int64_t rank = static_cast<int64_t>(padding.size()) / 2;
+  TORCH_CHECK(t.dim() == rank + 1 || t.dim() == rank + 2, "Expected ", rank + 1, "D or ", rank + 2, "D (batch mode) tensor with possibly 0 "
+              "batch size and other non-zero dimensions for input, but got: ", t.sizes());
+  Spec spec = sized(t.sizes(), t);
+  for (int64_t i = 0; i < rank; i++) {
+    const int64_t d = t.dim() - 1 - i;
+    TORCH_CHECK(padding[2 * i] < t.size(d) && padding[2 * i + 1] < t.size(d), "Argument #4: Padding size should be less than the "
+                "corresponding input dimension, but got: padding (", padding[2 * i], ", ", padding[2 * i + 1], ") at dimension ", d,
+                " of input ", t.sizes());
+    spec.sizes[d] += padding[2 * i] + padding[2 * i + 1];
+    TORCH_CHECK(spec.sizes[d] >= 1, "input ", t.sizes(), " is too small for padding ", padding);
+  }
+  return spec;
+}
+
+Spec unfolded(const Tensor& t, at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding, at::IntArrayRef stride) {
+  at::native::im2col_shape_check(t, Tensor(), kernel[0], kernel[1], dilation[0], dilation[1], padding[0], padding[1], stride[0], stride[1]);
+  int64_t windows = 1;
+  for (int i = 0; i < 2; i++)
+    windows *= at::native::sliding_window_count(t.size(t.dim() - 2 + i), padding[i], dilation[i], kernel[i], stride[i]);
+  Spec spec = sized(t.sizes().slice(0, t.dim() - 3), t);
+  spec.sizes.append({t.size(-3) * kernel[0] * kernel[1], windows});
+  return spec;
+}
+
+Spec folded(const Tensor& t, at::IntArrayRef output_size, at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding,
+            at::IntArrayRef stride) {
+  at::native::col2im_shape_check(t, Tensor(), output_size[0], output_size[1], kernel[0], kernel[1], dilation[0], dilation[1], padding[0],
+                                 padding[1], stride[0], stride[1]);
+  Spec spec = sized(t.sizes().slice(0, t.dim() - 2), t);
+  spec.sizes.append({t.size(-2) / (kernel[0] * kernel[1]), output_size[0], output_size[1]});
+  return spec;
+}
+
+Spec half_spectrum(const Tensor& t, at::IntArrayRef dims, bool onesided) {
+  Spec spec = sized(t.sizes(), complex_type(t));
+  if (onesided && !dims.empty()) {
+    auto& length = spec.sizes[at::maybe_wrap_dim(dims.back(), t.dim())];
+    length = length / 2 + 1;
+  }
+  return spec;
+}
+
+Spec real_signal(const Tensor& t, at::IntArrayRef dims, int64_t length) {
+  Spec spec = sized(t.sizes(), real_type(t));
+  if (!dims.empty()) spec.sizes[at::maybe_wrap_dim(dims.back(), t.dim())] = length;
+  return spec;
+}
+
+Spec segments(const Tensor& data, const std::optional<Tensor>& lengths, const std::optional<Tensor>& offsets, int64_t axis) {
+  axis = at::maybe_wrap_dim(axis, data.dim());
+  TORCH_CHECK(data.numel() >= 0 && (lengths.has_value() || offsets.has_value()), "segment_reduce(): Either lengths or offsets must be defined.");
+  const bool by_length = lengths.has_value() && lengths->defined();
+  const Tensor& shape = by_length ? *lengths : *offsets;
+  Spec spec = sized(data.sizes(), data);
+  spec.sizes[axis] = shape.size(shape.dim() - 1) - !by_length;
+  return spec;
+}
+
+bool fast_lists(at::ArrayRef<at::TensorList> lists, at::ArrayRef<c10::Scalar> numbers) {
+  const auto& first = lists[0];
+  if (first.empty() || !is_npu(first[0]) || !first[0].is_floating_point()) return false;
+  for (const auto& list : lists)
+    if (list.size() != first.size()) return false;
+  return at::native::can_use_fast_route(lists, numbers);
+}
+
+Tensor& store(Tensor& self, const Tensor& result) {
+  TORCH_CHECK(c10::canCast(result.scalar_type(), self.scalar_type()), "result type ", result.scalar_type(),
+              " can't be cast to the desired output type ", self.scalar_type());
+  TORCH_CHECK(result.sizes() == self.sizes(), "output with shape ", self.sizes(), " doesn't match the broadcast shape ", result.sizes());
+  return self.copy_(result);
+}
+
+int64_t scatter_mode(std::string_view reduce) {
+  if (reduce == "sum" || reduce == "add") return 1;
+  if (reduce == "prod" || reduce == "multiply") return 2;
+  if (reduce == "amax") return 3;
+  if (reduce == "amin") return 4;
+  if (reduce == "mean") return 5;
+  TORCH_CHECK(false, "reduce argument must be either sum, prod, mean, amax or amin, got ", reduce, ".");
+}
+
+int64_t qr_mode(std::string_view mode) { return mode == "complete" ? 1 : mode == "r" ? 2 : 0; }
+
+std::vector<c10::Scalar> scalars(std::optional<c10::ArrayRef<double>> values) {
+  return values.has_value() ? std::vector<c10::Scalar>(values->begin(), values->end()) : std::vector<c10::Scalar>();
 }
 
 int32_t div_mode(std::optional<std::string_view> rounding_mode) {
@@ -47,25 +160,5 @@ int32_t div_mode(std::optional<std::string_view> rounding_mode) {
   if (*rounding_mode == "floor") return 2;
   TORCH_CHECK(false, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '", *rounding_mode, "'");
 }
-
-void check_where(const Tensor& condition) {
-  TORCH_CHECK(condition.scalar_type() == at::kBool, "where expected condition to be a boolean tensor, but got a tensor with dtype ",
-              condition.scalar_type());
-}
-
-void check_dot(const Tensor& self, const Tensor& other) {
-  TORCH_CHECK(self.dim() == 1 && other.dim() == 1, "1D tensors expected, but got ", self.dim(), "D and ", other.dim(), "D tensors");
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "dot : expected both vectors to have same dtype, but found ", self.scalar_type(),
-              " and ", other.scalar_type());
-  TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(), "] and src [", other.numel(),
-              "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(), " elements respectively");
-}
-
-void check_index(const Tensor& index, const char* op) {
-  TORCH_CHECK_INDEX(index.dim() <= 1, op, "(): Index is supposed to be a vector");
-  TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt, op, "(): Expected dtype int32 or int64 for index");
-}
-
-void check_steps(int64_t steps) { TORCH_CHECK(steps >= 0, "number of steps must be non-negative"); }
 
 }  // namespace npu::ops

@@ -5,6 +5,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/TypeProperties.h>
 
+#include "checks.h"
 #include "exec.h"
 #include "tensor.h"
 
@@ -63,7 +64,9 @@ inline Spec with_dim(const Tensor& t, int64_t dim, int64_t length) {
 
 Spec reduced(const Tensor& t, at::OptionalIntArrayRef dims, bool keepdim, at::ScalarType dtype);
 
-inline at::ScalarType real_type(const Tensor& t) { return c10::toRealValueType(t.scalar_type()); }
+inline at::ScalarType real_type(at::ScalarType t) { return c10::toRealValueType(t); }
+inline at::ScalarType real_type(const Tensor& t) { return real_type(t.scalar_type()); }
+inline at::ScalarType complex_type(const Tensor& t) { return c10::toComplexType(t.scalar_type()); }
 // Integers become the default floating type; floating types stay.
 inline at::ScalarType float_type(const Tensor& t) {
   return c10::isIntegralType(t.scalar_type(), true) ? c10::typeMetaToScalarType(c10::get_default_dtype()) : t.scalar_type();
@@ -75,15 +78,54 @@ inline at::ScalarType sum_type(const Tensor& t, std::optional<at::ScalarType> as
 // float16 and bfloat16 -> float32: the type in which statistics are kept.
 inline at::ScalarType statistics_type(at::ScalarType t) { return t == at::kHalf || t == at::kBFloat16 ? at::kFloat : t; }
 
+// Shape of a batch of matrices: the batches of `a` and `b` broadcast, then `rows` and `columns`.
+Spec batched(const Tensor& a, const Tensor& b, int64_t rows, int64_t columns);
+// The batch of `t`, then `tail`: one vector or number for each matrix.
+Spec for_each_matrix(const Tensor& t, at::IntArrayRef tail, at::ScalarType dtype);
+
 // Output of a pooling that states its last dimensions.
 Spec pooled(const Tensor& t, at::IntArrayRef output_size);
-// var and std: the device takes a whole number of degrees of freedom.
-int64_t integral_correction(const std::optional<c10::Scalar>& correction);
+// Output of a pooling window over the last dimensions.
+Spec windowed(const Tensor& t, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+              bool ceil_mode, at::ScalarType dtype);
+// `padding` as in torch.nn.functional.pad: pairs, last dimension first.
+Spec padded(const Tensor& t, at::IntArrayRef padding);
+Spec unfolded(const Tensor& t, at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding, at::IntArrayRef stride);
+Spec folded(const Tensor& t, at::IntArrayRef output_size, at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding,
+            at::IntArrayRef stride);
+// A loss: the shape of its inputs, or one number.
+inline Spec loss(int64_t reduction, Spec each) { return reduction == 0 ? each : Spec{{}, each.dtype}; }
+
+inline int64_t largest(at::IntArrayRef values) { return values.empty() ? 0 : *std::max_element(values.begin(), values.end()); }
+
+// Real to complex and complex to real transforms: the last of `dims` changes its length.
+Spec half_spectrum(const Tensor& t, at::IntArrayRef dims, bool onesided);
+Spec real_signal(const Tensor& t, at::IntArrayRef dims, int64_t length);
+
+// Segments of `data` along `axis`, counted by lengths or offsets.
+Spec segments(const Tensor& data, const std::optional<Tensor>& lengths, const std::optional<Tensor>& offsets, int64_t axis);
+
+// Memory of conjugated and negated views: matrix products meet them, other operators do not.
+inline Tensor resolved(const Tensor& t) { return C10_UNLIKELY(t.is_conj() || t.is_neg()) ? t.resolve_conj().resolve_neg() : t; }
+
+inline Tensor transposed(const Tensor& t) { return t.dim() < 2 ? t : t.mT(); }
+
+// A learning rate that is a tensor: on the card it is passed as such, else as a number.
+inline std::optional<Tensor> card_rate(const Tensor& lr) { return is_npu(lr) ? std::optional<Tensor>(lr) : std::nullopt; }
+inline double host_rate(const Tensor& lr) { return is_npu(lr) ? 0.0 : lr.item<double>(); }
+
+// Whether one launch can take these lists: same lengths, and element by element same card, floating type, shape and strides.
+bool fast_lists(at::ArrayRef<at::TensorList> lists, at::ArrayRef<c10::Scalar> numbers = {});
+inline Tensor empty_like(const Tensor& t) { return empty_strided(t.sizes(), t.strides(), t.scalar_type()); }
+
+// The in-place form of an operator that has none: the result must fit `self`.
+Tensor& store(Tensor& self, const Tensor& result);
 
 int32_t div_mode(std::optional<std::string_view> rounding_mode);  // 0 true, 1 trunc, 2 floor
-void check_where(const Tensor& condition);
-void check_dot(const Tensor& self, const Tensor& other);
-void check_index(const Tensor& index, const char* op);
-void check_steps(int64_t steps);
+int64_t scatter_mode(std::string_view reduce);                    // 1 sum, 2 product, 3 largest, 4 smallest, 5 mean
+int64_t qr_mode(std::string_view mode);                           // 0 reduced, 1 complete, 2 only r
+// Absent scales and bounds are passed as a number that stands for "none".
+inline double or_zero(std::optional<double> scale) { return scale.value_or(0.0); }
+std::vector<c10::Scalar> scalars(std::optional<c10::ArrayRef<double>> values);
 
 }  // namespace npu::ops

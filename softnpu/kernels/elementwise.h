@@ -21,4 +21,7 @@ inline std::optional<std::string_view> rounding(int64_t mode) {
   return std::nullopt;
 }
 
+// aclnnLogit: a negative eps stands for none.
+inline std::optional<double> bound(double eps) { return eps < 0 ? std::nullopt : std::optional<double>(eps); }
+
 }  // namespace softnpu::kernels

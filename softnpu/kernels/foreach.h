@@ -43,8 +43,13 @@ inline std::vector<at::Scalar> scalars_of(const at::Tensor& values) {
   return scalars;
 }
 
+// A learning rate: a tensor on the card, or a number.
+inline double rate(const std::optional<at::Tensor>& tensor, double number) { return tensor.has_value() ? tensor->item<double>() : number; }
+
 inline void power(const at::Tensor& exponent, const at::Scalar& base, at::Tensor& out) { at::pow_out(out, base, exponent); }
-inline void norm(const at::Tensor& self, const at::Scalar& ord, at::Tensor& out) { at::linalg_vector_norm_out(out, self, ord); }
+inline void norm(const at::Tensor& self, const at::Scalar& ord, at::Tensor& out) {
+  at::linalg_vector_norm_out(out, self, ord, std::nullopt, false, out.scalar_type());
+}
 
 
 inline void round_off(const at::Tensor& self, const at::Scalar& mode, at::Tensor& out) {

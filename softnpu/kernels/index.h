@@ -31,6 +31,13 @@ void scatter(at::Tensor& out, const at::Tensor& self, int64_t dim, const at::Ten
   else at::scatter_out(out, self, dim, index, src, reduction == 1 ? "add" : "multiply");
 }
 
+// aclnnScatterReduce: 1 sum, 2 product, 3 largest, 4 smallest, 5 mean.
+inline const char* reduction_name(int64_t reduction) {
+  static constexpr const char* kNames[] = {"sum", "prod", "amax", "amin", "mean"};
+  TORCH_CHECK(reduction >= 1 && reduction <= 5, "reduction ", reduction, " is not one of 1 (sum) to 5 (mean)");
+  return kNames[reduction - 1];
+}
+
 inline void split(std::vector<at::Tensor>& out, const at::Tensor& self, at::IntArrayRef sizes, int64_t dim) {
   const auto parts = self.split_with_sizes(sizes, dim);
   TORCH_CHECK(parts.size() == out.size(), "out has ", out.size(), " tensors, split_sizes ", parts.size());

@@ -39,6 +39,12 @@ void binary_cross_entropy_with_logits_backward(Tensor& out, const Tensor& grad_o
   store(out, gradient, grad_output, reduction);
 }
 
+void multilabel_margin_loss(Tensor& out, Tensor& is_target, const Tensor& self, const Tensor& target, int64_t reduction) {
+  auto [value, marks] = at::multilabel_margin_loss_forward(self, target, reduction);
+  out.copy_(value);
+  is_target.copy_(marks);
+}
+
 void nll_loss2d(Tensor& out, Tensor& total_weight, const Tensor& self, const Tensor& target, const Optional& weight, int64_t reduction,
                 int64_t ignore_index) {
   const auto [loss, total] = at::nll_loss2d_forward(self, target, weight, reduction, ignore_index);

@@ -25,6 +25,13 @@ void max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef ke
   indices.copy_(where);
 }
 
+void max_pool3d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
+                IntArrayRef dilation, bool ceil_mode) {
+  auto [values, where] = at::max_pool3d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode);
+  out.copy_(values);
+  indices.copy_(where);
+}
+
 void max_pool2d_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
                          IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& indices) {
   at::cpu::max_pool2d_with_indices_backward_out(out, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices.to(at::kLong));

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "results.h"
+
 namespace softnpu::kernels {
 
 using at::IntArrayRef;
@@ -15,7 +17,6 @@ using Optional = std::optional<Tensor>;
 
 // `t` in the type of `other` (softmax of float16 into float32).
 inline Tensor as(const Tensor& t, const Tensor& other) { return t.to(other.scalar_type()); }
-inline void write(Tensor& out, const Tensor& result) { out.copy_(result); }
 inline std::array<bool, 3> three_flags(const std::vector<uint8_t>& mask) {
   TORCH_CHECK(mask.size() == 3, "output_mask has ", mask.size(), " entries, expected 3");
   return {mask[0] != 0, mask[1] != 0, mask[2] != 0};
@@ -26,6 +27,8 @@ void max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef ke
                 IntArrayRef dilation, bool ceil_mode);
 void max_pool2d_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
                          IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& indices);
+void max_pool3d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
+                IntArrayRef dilation, bool ceil_mode);
 // The operator's mask of maxima is opaque: it is left alone, and the gradient finds the maxima again.
 void max_pool2d_with_mask_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
                                    IntArrayRef padding, IntArrayRef dilation, bool ceil_mode);

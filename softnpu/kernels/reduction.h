@@ -4,7 +4,9 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/aminmax.h>
 
-#include <tuple>
+#include <vector>
+
+#include "results.h"
 
 namespace softnpu::kernels {
 
@@ -13,12 +15,20 @@ inline at::OptionalIntArrayRef all_or(const at::Tensor&, at::IntArrayRef dims) {
   return dims.empty() ? at::OptionalIntArrayRef() : at::OptionalIntArrayRef(dims);
 }
 
-// Functional results into given outputs, for operators without an out= form.
-template <class... T>
-void write(at::Tensor& a, at::Tensor& b, const std::tuple<at::Tensor, at::Tensor, T...>& result) {
-  a.copy_(std::get<0>(result));
-  b.copy_(std::get<1>(result));
-}
+// The bounds of a histogram, or none.
+class Interval {
+ public:
+  explicit Interval(const std::vector<at::Scalar>& bounds) {
+    for (const auto& b : bounds) values_.push_back(b.toDouble());
+  }
+  operator std::optional<at::ArrayRef<double>>() const {
+    return values_.empty() ? std::nullopt : std::optional<at::ArrayRef<double>>(values_);
+  }
+
+ private:
+  std::vector<double> values_;
+};
+inline Interval interval(const std::vector<at::Scalar>& bounds) { return Interval(bounds); }
 
 // Over one dimension, or over all of them.
 inline void aminmax(at::Tensor& min, at::Tensor& max, const at::Tensor& self, at::IntArrayRef dim, bool keepdim) {

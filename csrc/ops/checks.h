@@ -1,0 +1,37 @@
+// What upstream's kernels check of their arguments before they compute, for operators whose table line needs it (`before:`).
+// The messages are upstream's, so that a program sees the same exception on npu as on the CPU.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string_view>
+
+namespace npu::ops {
+
+using at::Tensor;
+
+void check_where(const Tensor& condition);
+void check_dot(const Tensor& self, const Tensor& other);
+void check_index(const Tensor& index, const char* op);
+void check_long_index(const Tensor& index, const char* op);
+void check_steps(int64_t steps);
+void check_matrix(const Tensor& self, const char* op);
+void check_floating(const Tensor& self, const char* op);
+void check_not_complex(const Tensor& self, const char* op);
+void check_same_dtype(const Tensor& self, const Tensor& source, const char* op);
+void check_complex_parts(const Tensor& real, const Tensor& imag);
+void check_masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& source);
+void check_grid(const Tensor& input, const Tensor& grid, int64_t interpolation_mode);
+void check_boundaries(const Tensor& boundaries);
+void check_search(const Tensor& sequence, const Tensor& values, bool right, std::optional<std::string_view> side,
+                  const std::optional<Tensor>& sorter);
+void check_channel_shuffle(const Tensor& self, int64_t groups);
+void check_kth(const Tensor& self, int64_t k, int64_t dim);
+void check_reduced_dim(const Tensor& self, int64_t dim, const char* op);  // the dimension must have elements
+void check_nll2d(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight);
+
+// Raises torch.linalg.LinAlgError for the first matrix that `info` names. Waits for the device.
+void check_linalg(const Tensor& info, const char* op, bool is_matrix);
+
+}  // namespace npu::ops

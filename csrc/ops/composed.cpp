@@ -1,0 +1,122 @@
+// Operators that are others in disguise: upstream registers them for each device, here they need no kernel of their own.
+#include <ATen/ATen.h>
+#include <ATen/native/BucketizationUtils.h>
+#include <ATen/native/Resize.h>
+
+#include "registry.h"
+#include "rules.h"
+
+namespace npu::ops {
+
+namespace {
+
+using c10::Scalar;
+
+Tensor& write_out(Tensor& out, const Tensor& result) {
+  TORCH_CHECK(c10::canCast(result.scalar_type(), out.scalar_type()), "result type ", result.scalar_type(),
+              " can't be cast to the desired output type ", out.scalar_type());
+  at::native::resize_output(out, result.sizes());
+  return out.copy_(result);
+}
+
+Tensor floor_divide(const Tensor& self, const Tensor& other) { return at::div(self, other, "floor"); }
+Tensor& floor_divide_(Tensor& self, const Tensor& other) { return self.div_(other, "floor"); }
+Tensor& floor_divide_out(const Tensor& self, const Tensor& other, Tensor& out) { return at::div_out(out, self, other, "floor"); }
+
+Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) { return at::sub(other, self, alpha); }
+
+Tensor number(const Scalar& s) {
+  auto t = c10::scalar_to_tensor(s);
+  t.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return t;
+}
+
+Tensor remainder_of_number(const Scalar& self, const Tensor& other) { return at::remainder(number(self), other); }
+
+Tensor lshift(const Tensor& self, const Tensor& other) { return at::bitwise_left_shift(self, other); }
+Tensor lshift_number(const Tensor& self, const Scalar& other) { return at::bitwise_left_shift(self, other); }
+Tensor& ilshift(Tensor& self, const Tensor& other) { return self.bitwise_left_shift_(other); }
+Tensor& ilshift_number(Tensor& self, const Scalar& other) { return self.bitwise_left_shift_(other); }
+Tensor rshift(const Tensor& self, const Tensor& other) { return at::bitwise_right_shift(self, other); }
+Tensor rshift_number(const Tensor& self, const Scalar& other) { return at::bitwise_right_shift(self, other); }
+Tensor& irshift(Tensor& self, const Tensor& other) { return self.bitwise_right_shift_(other); }
+Tensor& irshift_number(Tensor& self, const Scalar& other) { return self.bitwise_right_shift_(other); }
+
+Tensor vdot(const Tensor& self, const Tensor& other) { return at::dot(self.conj(), other); }
+
+std::tuple<Tensor, Tensor> aminmax_all(const Tensor& self) { return at::aminmax(self); }
+std::tuple<Tensor, Tensor> aminmax_dim(const Tensor& self, int64_t dim, bool keepdim) { return at::aminmax(self, dim, keepdim); }
+
+Tensor count_nonzero(const Tensor& self, at::IntArrayRef dim) { return self.ne(0).sum(dim); }
+
+Tensor& mvlgamma_out(const Tensor& self, int64_t p, Tensor& out) { return write_out(out, at::mvlgamma(self, p)); }
+
+Tensor& narrow_copy_out(const Tensor& self, int64_t dim, int64_t start, int64_t length, Tensor& out) {
+  return write_out(out, self.narrow(dim, start, length));
+}
+
+Tensor& index_fill_tensor(Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
+  TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
+  return self.index_fill_(dim, index, value.item());
+}
+
+Tensor bucketize_number(const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {
+  return at::bucketize(at::scalar_tensor(self, boundaries.options().dtype(promote(boundaries, number(self)))), boundaries, out_int32, right);
+}
+
+Tensor searchsorted_number(const Tensor& sequence, const Scalar& self, bool out_int32, bool right, std::optional<std::string_view> side,
+                           const std::optional<Tensor>& sorter) {
+  return at::searchsorted(sequence, at::scalar_tensor(self, sequence.options().dtype(promote(sequence, number(self)))), out_int32, right,
+                          side, sorter);
+}
+
+Tensor& searchsorted_number_out(const Tensor& sequence, const Scalar& self, bool out_int32, bool right,
+                                std::optional<std::string_view> side, const std::optional<Tensor>& sorter, Tensor& out) {
+  return write_out(out, searchsorted_number(sequence, self, out_int32, right, side, sorter));
+}
+
+Tensor cholesky(const Tensor& self, bool upper) { return at::linalg_cholesky(self, upper); }
+Tensor& cholesky_out(const Tensor& self, bool upper, Tensor& out) { return write_out(out, at::linalg_cholesky(self, upper)); }
+
+bool is_set_to(const Tensor& self, const Tensor& other) {
+  return self.storage().unsafeGetStorageImpl() == other.storage().unsafeGetStorageImpl() && self.storage_offset() == other.storage_offset() &&
+         self.sizes() == other.sizes() && self.strides() == other.strides();
+}
+
+void assert_async(const Tensor& self) { TORCH_CHECK(self.is_nonzero(), "Expected Tensor with single nonzero value, but got zero"); }
+void assert_async_text(const Tensor& self, std::string_view text) { TORCH_CHECK(self.is_nonzero(), text); }
+
+}  // namespace
+
+NPU_REGISTER(composed) {
+  manual("aten::floor_divide", "", &floor_divide);
+  manual("aten::floor_divide_", "Tensor", &floor_divide_);
+  manual("aten::floor_divide", "out", &floor_divide_out);
+  manual("aten::rsub", "Tensor", &rsub);
+  manual("aten::remainder", "Scalar_Tensor", &remainder_of_number);
+  manual("aten::__lshift__", "Tensor", &lshift);
+  manual("aten::__lshift__", "Scalar", &lshift_number);
+  manual("aten::__ilshift__", "Tensor", &ilshift);
+  manual("aten::__ilshift__", "Scalar", &ilshift_number);
+  manual("aten::__rshift__", "Tensor", &rshift);
+  manual("aten::__rshift__", "Scalar", &rshift_number);
+  manual("aten::__irshift__", "Tensor", &irshift);
+  manual("aten::__irshift__", "Scalar", &irshift_number);
+  manual("aten::vdot", "", &vdot);
+  manual("aten::_aminmax", "", &aminmax_all);
+  manual("aten::_aminmax", "dim", &aminmax_dim);
+  manual("aten::count_nonzero", "dim_IntList", &count_nonzero);
+  manual("aten::mvlgamma", "out", &mvlgamma_out);
+  manual("aten::narrow_copy", "out", &narrow_copy_out);
+  manual("aten::index_fill_", "int_Tensor", &index_fill_tensor);
+  manual("aten::bucketize", "Scalar", &bucketize_number);
+  manual("aten::searchsorted", "Scalar", &searchsorted_number);
+  manual("aten::searchsorted", "Scalar_out", &searchsorted_number_out);
+  manual("aten::cholesky", "", &cholesky);
+  manual("aten::cholesky", "out", &cholesky_out);
+  manual("aten::is_set_to", "", &is_set_to);
+  manual("aten::_assert_async", "", &assert_async);
+  manual("aten::_assert_async", "msg", &assert_async_text);
+}
+
+}  // namespace npu::ops

@@ -1,0 +1,155 @@
+#include "distributions.h"
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "philox.h"
+#include "random.h"
+
+namespace softnpu::kernels::random {
+
+namespace {
+
+// The random numbers of one element.
+class Draws {
+ public:
+  Draws(uint64_t seed, uint64_t counter) : seed_(seed), counter_(counter) {}
+
+  double uniform() {  // (0, 1)
+    if (left_ == 0) bits_ = philox(seed_, counter_, round_++), left_ = 2;
+    left_--;
+    const uint64_t word = uint64_t{bits_[2 * left_]} << 32 | bits_[2 * left_ + 1];
+    return ((word >> 11) + 0.5) * 0x1p-53;
+  }
+  double normal() { return std::sqrt(-2 * std::log(uniform())) * std::cos(2 * std::numbers::pi * uniform()); }
+
+ private:
+  uint64_t seed_, counter_, round_ = 0;
+  std::array<uint32_t, 4> bits_{};
+  int left_ = 0;
+};
+
+// out[i] = sample(draws of i, i), computed in double precision.
+template <class Sample>
+void sample_each(at::Tensor& out, uint64_t seed, uint64_t offset, Sample&& sample) {
+  auto values = at::empty(out.sizes(), at::kDouble);
+  double* data = values.mutable_data_ptr<double>();
+  at::parallel_for(0, out.numel(), 512, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) {
+      Draws draws(seed, offset / 4 + static_cast<uint64_t>(i));
+      data[i] = sample(draws, i);
+    }
+  });
+  out.copy_(values);
+}
+
+at::Tensor parameters(const at::Tensor& t) { return t.to(at::kDouble).contiguous(); }
+
+// Marsaglia and Tsang; shapes below one are boosted.
+double gamma_of(Draws& draws, double alpha) {
+  double boost = 1;
+  if (alpha < 1) {
+    if (alpha == 0) return 0;
+    boost = std::pow(draws.uniform(), 1 / alpha);
+    alpha += 1;
+  }
+  const double d = alpha - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  while (true) {
+    double x = draws.normal(), v = 1 + c * x;
+    if (v <= 0) continue;
+    v = v * v * v;
+    if (std::log(draws.uniform()) < 0.5 * x * x + d - d * v + d * std::log(v)) return boost * d * v;
+  }
+}
+
+// Small rates by multiplication; large ones are cut at a gamma variate, the waiting time of an earlier event.
+double poisson_of(Draws& draws, double rate) {
+  double events = 0;
+  while (rate > 30) {
+    const double step = std::floor(rate * 7 / 8);
+    const double wait = gamma_of(draws, step);
+    if (wait > rate) {  // the `step`-th event comes too late: earlier ones are uniform before it
+      for (double i = 0; i < step - 1; i++) events += draws.uniform() < rate / wait;
+      return events;
+    }
+    events += step;
+    rate -= wait;
+  }
+  const double limit = std::exp(-rate);
+  for (double product = draws.uniform(); product > limit; product *= draws.uniform()) events++;
+  return events;
+}
+
+}  // namespace
+
+void exponential(at::Tensor& self, double lambda, uint64_t seed, uint64_t offset) {
+  sample_each(self, seed, offset, [=](Draws& draws, int64_t) { return -std::log(draws.uniform()) / lambda; });
+}
+
+void cauchy(at::Tensor& self, double median, double sigma, uint64_t seed, uint64_t offset) {
+  sample_each(self, seed, offset, [=](Draws& draws, int64_t) { return median + sigma * std::tan(std::numbers::pi * (draws.uniform() - 0.5)); });
+}
+
+void geometric(at::Tensor& self, double p, uint64_t seed, uint64_t offset) {
+  sample_each(self, seed, offset, [=](Draws& draws, int64_t) { return std::ceil(std::log(draws.uniform()) / std::log1p(-p)); });
+}
+
+void gamma(at::Tensor& out, const at::Tensor& alpha, uint64_t seed, uint64_t offset) {
+  const auto shapes = parameters(alpha);
+  const double* a = shapes.const_data_ptr<double>();
+  const double smallest = out.scalar_type() == at::kDouble ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
+  sample_each(out, seed, offset, [=](Draws& draws, int64_t i) { return std::max(gamma_of(draws, a[i]), smallest); });
+}
+
+void poisson(at::Tensor& out, const at::Tensor& rate, uint64_t seed, uint64_t offset) {
+  const auto rates = parameters(rate);
+  const double* r = rates.const_data_ptr<double>();
+  TORCH_CHECK(rates.numel() == 0 || at::min(rates).item<double>() >= 0, "invalid Poisson rate, expected rate to be non-negative");
+  sample_each(out, seed, offset, [=](Draws& draws, int64_t i) { return poisson_of(draws, r[i]); });
+}
+
+void binomial(at::Tensor& out, const at::Tensor& count, const at::Tensor& prob, uint64_t seed, uint64_t offset) {
+  const auto counts = parameters(count), probs = parameters(prob);
+  const double *n = counts.const_data_ptr<double>(), *p = probs.const_data_ptr<double>();
+  sample_each(out, seed, offset, [=](Draws& draws, int64_t i) {
+    double hits = 0;
+    for (double trial = 0; trial < n[i]; trial++) hits += draws.uniform() < p[i];
+    return hits;
+  });
+}
+
+void multinomial(at::Tensor& out, const at::Tensor& weights, int64_t samples, bool replacement, uint64_t seed, uint64_t offset) {
+  const auto p = parameters(weights);
+  TORCH_CHECK(at::logical_and(p.ge(0), p.lt(std::numeric_limits<double>::infinity())).all().item<bool>(),
+              "probability tensor contains either `inf`, `nan` or element < 0");
+  TORCH_CHECK(p.sum(-1).gt(0).all().item<bool>(), "invalid multinomial distribution (sum of probabilities <= 0)");
+  if (replacement) {
+    auto points = at::empty(out.sizes(), at::kDouble);
+    uniform(points, 0, 1, seed, offset);
+    const auto steps = p.cumsum(-1);
+    out.copy_(at::searchsorted(steps, points * steps.select(-1, -1).unsqueeze(-1), /*out_int32=*/false, /*right=*/true));
+  } else {  // the largest of p over an exponential variate is a sample, the next largest the next
+    auto waits = at::empty(p.sizes(), at::kDouble);
+    exponential(waits, 1, seed, offset);
+    out.copy_(std::get<1>(at::topk(p / waits, samples, -1)));
+  }
+}
+
+void rrelu(at::Tensor& out, const at::Tensor& self, const at::Tensor& noise, double lower, double upper, bool training, uint64_t seed,
+           uint64_t offset) {
+  if (!training) {
+    out.copy_(at::leaky_relu(self, (lower + upper) / 2));
+    return;
+  }
+  auto slopes = at::empty(self.sizes(), noise.options());
+  uniform(slopes, lower, upper, seed, offset);
+  slopes.masked_fill_(self.gt(0), 1);
+  noise.copy_(slopes);
+  out.copy_(self * slopes);
+}
+
+}  // namespace softnpu::kernels::random

@@ -1,0 +1,38 @@
+// Linear algebra whose results are not in the shape or order that the operators ask for.
+#pragma once
+
+#include <ATen/Functions.h>
+
+#include <string>
+
+#include "call.h"
+
+namespace softnpu::kernels {
+
+// mode: 0 reduced, 1 complete, 2 only r.
+inline void qr(at::Tensor& q, at::Tensor& r, const at::Tensor& self, int64_t mode) {
+  auto [orthogonal, triangular] = at::linalg_qr(self, mode == 1 ? "complete" : mode == 2 ? "r" : "reduced");
+  if (mode != 2) q.copy_(orthogonal);
+  r.copy_(triangular);
+}
+
+// v is V itself, not its conjugate transpose.
+inline void svd(at::Tensor& u, at::Tensor& s, at::Tensor& v, const at::Tensor& self, bool full_matrices, bool compute_uv) {
+  auto [left, values, right] = at::_linalg_svd(self, full_matrices, compute_uv);
+  s.copy_(values);
+  if (!compute_uv) return;
+  u.copy_(left);
+  v.copy_(right.mH());
+}
+
+// Outputs 4 to 7: the residuals' and singular values' sizes depend on the data and the driver.
+inline void lstsq(Call& call, const at::Tensor& self, const at::Tensor& b, std::optional<at::Scalar> rcond, const std::string& driver) {
+  auto [solution, residuals, rank, singular_values] =
+      at::linalg_lstsq(self, b, rcond.has_value() ? std::optional<double>(rcond->toDouble()) : std::nullopt, driver);
+  call.set_output(4, solution);
+  call.set_output(5, residuals);
+  call.set_output(6, rank);
+  call.set_output(7, singular_values);
+}
+
+}  // namespace softnpu::kernels

@@ -1,0 +1,40 @@
+"""Every operator of torch's OpInfo database on npu equals the CPU, with the CPU fallback forbidden.
+
+A few samples of each (operator, dtype), in worker processes; test/ops/sweep.py takes all samples and more types. What is
+not supported or fails for now is listed in test/expect.
+"""
+
+import os
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import expect
+import opinfo
+import pool
+import torch
+
+SAMPLES = 4
+DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
+PAIRS = [(op, str(dtype).removeprefix("torch.")) for op, dtype in opinfo.pairs(DTYPES)]
+
+
+@pytest.fixture(scope="session")
+def answers(request):
+    """Of all pairs that were selected for this run; they are compared side by side."""
+    if not torch.npu.is_available():
+        pytest.skip("no npu is available")
+    chosen = [item.callspec.params["pair"] for item in request.session.items
+              if getattr(item, "originalname", "") == "test_equals_the_cpu"]
+    return pool.run(chosen, SAMPLES, os.cpu_count())
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=["-".join(pair) for pair in PAIRS])
+def test_equals_the_cpu(pair, answers):
+    checks = answers[pair]["checks"]
+    surprises = expect.surprises(*pair, checks)
+    assert not surprises, "\n".join(surprises)
+    if all(check["status"] == "none" for check in checks.values()):
+        pytest.skip("the CPU has no samples for this type")
