@@ -115,7 +115,7 @@ Three unique_consecutive(const Tensor& self, bool return_inverse, bool return_co
 }
 
 Three unique_dim_consecutive(const Tensor& self, int64_t dim, bool return_inverse, bool return_counts) {
-  return unique_consecutive(self, return_inverse, return_counts, dim);
+  return npu::ops::unique_consecutive(self, return_inverse, return_counts, dim);
 }
 
 Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights, int64_t minlength) {

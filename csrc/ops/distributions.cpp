@@ -127,7 +127,7 @@ Tensor rrelu_with_noise(const Tensor& self, Tensor& noise, const Scalar& lower, 
 }
 
 Tensor& rrelu_with_noise_(Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training, Generator generator) {
-  return self.copy_(rrelu_with_noise(self, noise, lower, upper, training, std::move(generator)));
+  return self.copy_(npu::ops::rrelu_with_noise(self, noise, lower, upper, training, std::move(generator)));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "registry.h"
 #include "runtime/caching_allocator.h"
+#include "runtime/current.h"
 #include "runtime/device.h"
 #include "tensor.h"
 
@@ -131,10 +132,12 @@ struct NoMemory final : c10::Allocator {
 Tensor efficient_zero_tensor(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                              std::optional<c10::Device> device, std::optional<bool> pin_memory) {
   check_factory(layout, pin_memory);
-  static auto* allocators = new std::array<NoMemory, C10_COMPILE_TIME_MAX_GPUS>;
-  const auto card = resolve(device);
-  auto& allocator = (*allocators)[card.index()];
-  allocator.device = card;
+  static auto* allocators = [] {
+    auto* each = new std::array<NoMemory, kMaxDevices>;
+    for (int card = 0; card < kMaxDevices; ++card) (*each)[card].device.set_index(static_cast<c10::DeviceIndex>(card));
+    return each;
+  }();
+  auto& allocator = (*allocators)[resolve(device).index()];
   const auto keys = c10::DispatchKeySet(c10::DispatchKey::PrivateUse1) | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor);
   return at::detail::empty_generic(size, &allocator, keys, dtype.value_or(at::typeMetaToScalarType(c10::get_default_dtype())), std::nullopt);
 }

@@ -116,7 +116,7 @@ inline double host_rate(const Tensor& lr) { return is_npu(lr) ? 0.0 : lr.item<do
 
 // Whether one launch can take these lists: same lengths, and element by element same card, floating type, shape and strides.
 bool fast_lists(at::ArrayRef<at::TensorList> lists, at::ArrayRef<c10::Scalar> numbers = {});
-inline Tensor empty_like(const Tensor& t) { return empty_strided(t.sizes(), t.strides(), t.scalar_type()); }
+inline Tensor empty_as(const Tensor& t) { return empty_strided(t.sizes(), t.strides(), t.scalar_type()); }
 
 // The in-place form of an operator that has none: the result must fit `self`.
 Tensor& store(Tensor& self, const Tensor& result);

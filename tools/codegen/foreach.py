@@ -29,7 +29,7 @@ def body(entry: dict, f: NativeFunction, call, slow: BackendIndex) -> str:
     else:
         rule = entry.get("out", "each")
         lines += ["  std::vector<Tensor> out;", f"  out.reserve({operands[0]}.size());"]
-        lines.append(f"  for (const auto& each : {operands[0]}) out.push_back({'empty_like(each)' if rule == 'each' else f'make({rule})'});")
+        lines.append(f"  for (const auto& each : {operands[0]}) out.push_back({'empty_as(each)' if rule == 'each' else f'make({rule})'});")
         lines += ["  " + call(entry["acl"], arguments), "  return out;"]
     return "\n".join(lines) + "\n"
 
