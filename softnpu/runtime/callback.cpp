@@ -48,7 +48,7 @@ class HostFunctionTask final : public Task {
   HostFunctionTask(aclrtHostFunc function, void* data) : function_(function), data_(data) {}
   void run() override { function_(data_); }
   std::string describe() const override { return "host function"; }
-  bool may_block() const noexcept override { return true; }
+  Waits waits() const noexcept override { return Waits::for_user; }
 
  private:
   aclrtHostFunc function_;
@@ -60,7 +60,7 @@ class CallbackTask final : public Task {
   CallbackTask(Stream& stream, aclrtCallback function, void* data, bool blocking)
       : callback_(std::make_shared<Callback>(Callback{function, data, &stream})), blocking_(blocking) {}
   std::string describe() const override { return "callback"; }
-  bool may_block() const noexcept override { return true; }
+  Waits waits() const noexcept override { return Waits::for_user; }
 
   void run() override {
     Reports& r = reports();

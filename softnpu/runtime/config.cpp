@@ -5,6 +5,7 @@
 
 #include <cctype>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 
 #include "acl_types.h"
@@ -77,6 +78,8 @@ Config read_environment() {
   }
   c.trace = read_switch(c, "SOFTNPU_TRACE");
   c.strict = read_switch(c, "SOFTNPU_STRICT");
+  c.connect_timeout = read_int(c, "HCCL_CONNECT_TIMEOUT", 120, 1, 7 * 24 * 3600);
+  c.exec_timeout = read_int(c, "HCCL_EXEC_TIMEOUT", 1800, 0, INT_MAX);
   if (variable("ASCEND_GLOBAL_LOG_LEVEL")) {
     long level = 0;  // CANN ignores what it does not understand here, and so do we
     if (parse_int(variable("ASCEND_GLOBAL_LOG_LEVEL"), &level) && level >= 0 && level <= 4) c.log_level = level;

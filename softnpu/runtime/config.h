@@ -23,6 +23,8 @@ constexpr int kMaxCards = 64;
 // | SOFTNPU_WORKSPACE         | (unset)     | all: every operator asks for a workspace                               |
 // | SOFTNPU_TRACE             | 0           | 1: one line on stderr for each task that runs                          |
 // | SOFTNPU_STRICT            | 0           | 1: check the addresses of every launch, fill new memory with a pattern |
+// | HCCL_CONNECT_TIMEOUT      | 120         | seconds for all ranks to come together when a communicator is made     |
+// | HCCL_EXEC_TIMEOUT         | 1800        | seconds a collective waits for the other ranks; 0: for ever            |
 // | ASCEND_RT_VISIBLE_DEVICES | (unset)     | which cards the process sees, in which order, as CANN has it           |
 // | ASCEND_GLOBAL_LOG_LEVEL   | (unset)     | aclAppLog prints lines of this level (0 debug .. 3 error) and above    |
 // | XDG_RUNTIME_DIR, TMPDIR   |             | where the folder with the memory records of the user's processes lies  |
@@ -36,6 +38,8 @@ struct Config {
   bool workspace_all = false;
   bool trace = false;
   bool strict = false;
+  int connect_timeout = 120;  // seconds
+  int exec_timeout = 1800;    // seconds, 0: none
   int log_level = 4;          // above every level: silent
   std::vector<int> visible;   // card of each user device id
   std::string record_folder;  // private folder of the user, not yet created

@@ -115,7 +115,7 @@ class ValueTask final : public Task {
   enum class Kind { write, wait };
   ValueTask(Kind kind, char* address, uint64_t value, uint32_t condition)
       : kind_(kind), number_(*reinterpret_cast<uint64_t*>(address)), value_(value), condition_(condition) {}
-  bool may_block() const noexcept override { return kind_ == Kind::wait; }
+  Waits waits() const noexcept override { return kind_ == Kind::wait ? Waits::for_user : Waits::never; }
   std::string describe() const override { return kind_ == Kind::wait ? "wait for a value" : "write of a value"; }
   void run() override {
     if (kind_ == Kind::write) return number_.store(value_, std::memory_order_release);

@@ -306,6 +306,30 @@ int card_file(int card) { return file_of(card).fd; }
 
 size_t file_offset(const Region& region) { return region.begin - g_window.base; }
 
+std::vector<Extent> extents_of(const void* p, size_t bytes, int card, const char* what) {
+  std::vector<Extent> extents;
+  if (bytes == 0) return extents;
+  check_allocated(p, bytes, card, what);
+  std::shared_lock lock(memory().mutex);
+  for (uintptr_t address = reinterpret_cast<uintptr_t>(p); bytes != 0;) {
+    const Region* region = region_at(address);
+    if (!region) fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p was freed by another thread", what, p);
+    const bool plain = region->kind == RegionKind::plain;
+    if (!plain && region->fd != memory().files[card]->fd)
+      fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: %p is memory that another process lent; copy it first", what, p);
+    const uint64_t inside = address - region->begin;
+    const uint64_t offset = (plain ? file_offset(*region) : region->offset) + inside;
+    const uint64_t length = std::min<uint64_t>(bytes, region->bytes - inside);
+    if (!extents.empty() && extents.back().offset + extents.back().bytes == offset)
+      extents.back().bytes += length;
+    else
+      extents.push_back({offset, length});
+    address += length;
+    bytes -= length;
+  }
+  return extents;
+}
+
 void map_pages(int card, uintptr_t address, size_t bytes, int fd, size_t offset) {
   const size_t span = round_up(bytes, kPage);
   void* view = kernel_address(reinterpret_cast<void*>(address));
@@ -318,7 +342,7 @@ void map_pages(int card, uintptr_t address, size_t bytes, int fd, size_t offset)
   madvise(view, span, MADV_DONTFORK);
   madvise(view, span, MADV_HUGEPAGE);
   madvise(view, span, MADV_POPULATE_WRITE);
-  memory().regions[address] = {address, span, span, card, RegionKind::mapped};
+  memory().regions[address] = {address, span, span, card, RegionKind::mapped, fd, offset};
 }
 
 void unmap_pages(uintptr_t address, size_t bytes) {

@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "acl_types.h"
 #include "address.h"
@@ -45,6 +46,8 @@ struct Region {
   size_t span = 0;   // whole pages
   int card = -1;
   RegionKind kind = RegionKind::plain;
+  int fd = -1;  // of a mapped region: the file and place of its first byte
+  size_t offset = 0;
 };
 
 // The live range that contains `address`; false when there is none.
@@ -58,6 +61,15 @@ void free_pages(int card, size_t offset, size_t bytes) noexcept;
 int card_file(int card);
 // The file offset of a plain region's first byte.
 size_t file_offset(const Region& region);
+
+// Bytes of a card's file.
+struct Extent {
+  uint64_t offset;
+  uint64_t bytes;
+};
+// Where [p, p + bytes) lies in the file of `card`, neighbours merged. Throws Failure(107000) unless it is live memory of
+// that card, Failure(207000) for memory that another process lent.
+std::vector<Extent> extents_of(const void* p, size_t bytes, int card, const char* what);
 
 // Maps pages of `fd` at a reserved device address and makes them a live range of `card`; and the reverse.
 void map_pages(int card, uintptr_t address, size_t bytes, int fd, size_t offset);

@@ -1,14 +1,16 @@
 // Note [Who runs a task]
 // Handing a task to another thread costs more than most tasks do, and on few cores a kernel with a team of threads
 // stalls when a host thread runs beside it. So a task is run by the thread that submits it, provided that the stream is
-// idle: no entry queued, nobody running (the token, one atomic exchange, is free), and the task is not one that may
-// block. A launch then costs its own work and little else, and a synchronise finds nothing to wait for.
+// idle: no entry queued, nobody running (the token, one atomic exchange, is free), and the task is not one that
+// waits. A launch then costs its own work and little else, and a synchronise finds nothing to wait for.
 //
 // Otherwise the task is queued. Queues are run by
 //  - the stream's worker thread, started when something is first queued;
 //  - threads that wait for the stream and would sleep otherwise: they help, taking the token between tasks. A helper
-//    that finds the head waiting for another stream's event drains that stream first. Helpers leave tasks that may
-//    block to the worker, do not help under a deadline, and never help from inside a task or a callback.
+//    that finds the head waiting for another stream's event drains that stream first. Helpers leave tasks that wait for
+//    user code to the worker, do not help under a deadline, and never help from inside a task or a callback. A task
+//    that waits for peers (a collective) may be run by a helper: whoever helps waits for that very task anyway, and the
+//    peers' tasks have workers of their own, so nobody depends on the helping thread.
 // SOFTNPU_ASYNC=1: no inline runs and no helpers, everything goes through the workers, as on a real device. A worker
 // that runs dry spins for 20 us before it sleeps; nobody spins while a task runs.
 //
@@ -71,13 +73,13 @@ bool Stream::take_token_if_idle(Token token) noexcept {
 }
 
 void Stream::submit(Task* task) {
-  const bool may_run_here = !asynchronous() && !t_thread.running && !exiting() && !task->may_block();
+  const bool may_run_here = !asynchronous() && !t_thread.running && !exiting();
+  bool done = false;
   if (may_run_here && take_token_if_idle(running)) {
-    run(task);
+    done = run(task, task->waits() == Task::Waits::never ? Part::whole : Part::beginning);
     release_token();
-  } else {
-    enqueue({task, nullptr, false});
   }
+  if (!done) enqueue({task, nullptr, false});
 }
 
 void Stream::record(CompletionPtr completion) {
@@ -133,15 +135,18 @@ void Stream::drop(Entry& entry) noexcept {
 }
 
 // Tasks after a failure are dropped if the stream is to stop on failure, until the failure has been collected.
-void Stream::run(Task* task) noexcept {
+bool Stream::run(Task* task, Part part) noexcept {
+  bool done = true;
   Stream* const outer = t_thread.running;
   t_thread.running = this;
   const bool drop = abandoned_.load(std::memory_order_relaxed) ||
                     (failed_.load(std::memory_order_relaxed) && stop_on_failure_.load(std::memory_order_relaxed));
   if (__builtin_expect(!drop, true)) {
     try {
-      if (traced()) fprintf(stderr, "softnpu: card %d stream %d: %s\n", context_->card, id(), task->describe().c_str());
-      task->run();
+      if (part == Part::beginning) done = task->begin();
+      if (traced() && done)
+        fprintf(stderr, "softnpu: card %d stream %d: %s\n", context_->card, id(), task->describe().c_str());
+      if (part == Part::whole) task->run();
     } catch (const Failure& f) {
       remember_failure(f.code, task, f.what());
     } catch (const std::exception& e) {
@@ -149,15 +154,16 @@ void Stream::run(Task* task) noexcept {
     } catch (...) {
       remember_failure(ACL_ERROR_RT_INTERNAL_ERROR, task, "unknown C++ exception");
     }
-    executed_.store(executed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (done) executed_.store(executed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  task->release();
+  if (done) task->release();
   t_thread.running = outer;
+  return done;
 }
 
 void Stream::execute(Entry& entry) noexcept {
   if (entry.task) {
-    run(entry.task);
+    run(entry.task, Part::whole);
   } else if (entry.wait) {
     entry.completion->waits.fetch_sub(1, std::memory_order_relaxed);
   } else {
@@ -170,7 +176,7 @@ bool Stream::runnable(Role role) {
   if (queue_.empty()) return false;
   const Entry& head = queue_.front();
   if (head.wait) return !head.completion->call_back(this);
-  return role == Role::worker || !head.task || !head.task->may_block();
+  return role == Role::worker || !head.task || head.task->waits() != Task::Waits::for_user;
 }
 
 // Runs entries until the queue is empty, its head is not for this role or has to wait, or `until` is there. Holds the

@@ -84,7 +84,8 @@ class alignas(64) Stream {
   void release_token() noexcept;
   bool take_token_if_idle(Token token) noexcept;
   uint32_t queued() const noexcept { return static_cast<uint32_t>(state_.load(std::memory_order_acquire)); }
-  void run(Task* task) noexcept;
+  enum class Part { beginning, whole };
+  bool run(Task* task, Part part) noexcept;  // false when only the beginning is done and the rest is to be queued
   void execute(Entry& entry) noexcept;
   void enqueue(Entry entry);
   void drop(Entry& entry) noexcept;

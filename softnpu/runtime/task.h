@@ -17,8 +17,13 @@ class Task {
   virtual std::string describe() const = 0;
   // Called exactly once, after run() or when the task is dropped (abort, forced destroy). Pooled tasks override it.
   virtual void release() noexcept { delete this; }
-  // A task that may wait for another process or for user code must not run on the submitting thread.
-  virtual bool may_block() const noexcept { return false; }
+  // Whom the task may wait for. One that waits for anybody does not run on the submitting thread; one that waits for
+  // the user's own code runs on nothing but the stream's worker, because the code may need any other thread.
+  enum class Waits { never, for_peers, for_user };
+  virtual Waits waits() const noexcept { return Waits::never; }
+  // For tasks that wait: called once, by the submitting thread, when nothing stands before the task in its stream. Does
+  // what can be done without waiting; true when that was all of it, otherwise run() follows. Throws as run() does.
+  virtual bool begin() { return false; }
 };
 
 // Hands `task` to `stream` (NULL = the current context's default stream) in FIFO order; takes ownership, also when it
@@ -29,7 +34,7 @@ void submit(aclrtStream stream, Task* task);
 // The card whose stream `stream` is, with the checks of submit(); throws the same.
 int card_of_stream(aclrtStream stream);
 
-// For tasks that may_block(): whether the work of their stream has been given up, so that waiting is pointless.
+// For tasks that wait: whether the work of their stream has been given up, so that waiting is pointless.
 bool abandoned() noexcept;
 
 }  // namespace softnpu

@@ -33,7 +33,7 @@ class LambdaTask final : public softnpu::Task {
   }
   void run() override { body_(); }
   std::string describe() const override { return "lambda[2, 3]"; }
-  bool may_block() const noexcept override { return blocks_; }
+  Waits waits() const noexcept override { return blocks_ ? Waits::for_user : Waits::never; }
 
  private:
   std::function<void()> body_;

@@ -1,0 +1,16 @@
+// guard() for HCCL's functions, whose codes are their own.
+#pragma once
+
+#include <utility>
+
+#include "comm/codes.h"
+#include "entry/entry.h"
+
+namespace softnpu::comm {
+
+template <class Body>
+HcclResult hccl_guard(const char* entry, Body&& body) noexcept {
+  return hccl_code(guard(entry, std::forward<Body>(body)));
+}
+
+}  // namespace softnpu::comm
