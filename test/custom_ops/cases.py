@@ -246,3 +246,26 @@ LAYOUT = [
     Case("npu_conv_transpose2d", (rand(1, 2, 4, 4), rand(2, 3, 3, 3), None, [1, 1], [0, 0], [2, 2], [1, 1], 1),
          lambda x, w, b, p, o, s, d, g: F.conv_transpose2d(x, w, b, s, p, o, g, d), grad=(0, 1)),
 ]
+
+I8A, I8B = (rand(4, 6) * 40).round().clamp(-127, 127).to(torch.int8), (rand(6, 5) * 40).round().clamp(-127, 127).to(torch.int8)
+SCALE = rand(5).abs() / 100
+PRODUCT = I8A.long() @ I8B.long()
+QUANT = [
+    Case("npu_quantize", (rand(3, 4), torch.tensor([0.1]), torch.tensor([3.0]), torch.qint8, 1),
+         lambda x, s, z, d, a: torch.quantize_per_tensor(x, 0.1, 3, torch.qint8).int_repr()),
+    Case("npu_anti_quant", (I8A, rand(6)), lambda x, s: (x * s).half()),
+    Case("npu_trans_quant_param", (torch.tensor([1.0, 0.5]),), lambda s: torch.tensor([0x3F800000, 0x3F000000])),
+    Case("npu_quant_matmul", (I8A, I8B, SCALE), lambda a, b, s, output_dtype, pertoken_scale: (
+        PRODUCT * s * pertoken_scale[:, None]).half(), {"output_dtype": torch.float16, "pertoken_scale": rand(4)}),
+    Case("npu_quant_matmul", (I8A, I8B, SCALE), lambda a, b, s, bias, offset: (
+        (PRODUCT + bias) * s + offset).round().clamp(-128, 127).to(torch.int8),
+        {"bias": torch.arange(5, dtype=torch.int32) * 1000, "offset": torch.ones(5)}, label="int8"),
+    Case("npu_dynamic_quant", (rand(3, 8),), lambda x: (
+        (x / x.abs().amax(-1, keepdim=True) * 127).round().to(torch.int8), x.abs().amax(-1) / 127)),
+    Case("npu_weight_quant_batchmatmul", (rand(4, 6), I8B, SCALE[None], rand(1, 5)),
+         lambda x, w, s, o: x @ ((w + o) * s), grad=(0,)),
+    Case("npu_weight_quant_batchmatmul", (rand(4, 6), I8B, rand(2, 5), None, None, None, rand(5), 3),
+         lambda x, w, s, o, qs, qo, b, g: x @ (w * s.repeat_interleave(3, 0)) + b, label="groups"),
+    Case("npu_quant_conv2d", ((rand(1, 2, 5, 5) * 40).to(torch.int8), (rand(3, 2, 3, 3) * 40).to(torch.int8), rand(3).abs() / 1000),
+         lambda x, w, s, output_dtype: (F.conv2d(x.float(), w.float()) * s[:, None, None]).half(), {"output_dtype": torch.float16}),
+]

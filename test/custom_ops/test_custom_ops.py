@@ -16,7 +16,7 @@ import cases  # noqa: E402
 import detection_cases  # noqa: E402
 
 CASES = [*cases.NORM, *cases.ACTIVATION, *cases.SOFTMAX, *cases.ROTARY, *cases.GROUPED, *cases.MOE, *cases.CAST, *cases.LAYOUT,
-         *detection_cases.BOX_CASES, *detection_cases.NMS_CASES, *detection_cases.ROI_CASES]
+         *cases.QUANT, *detection_cases.BOX_CASES, *detection_cases.NMS_CASES, *detection_cases.ROI_CASES]
 # Tested in files of their own: drawn at random, with many modes, or without a result of their own.
 ELSEWHERE = {
     "npu_fusion_attention", "npu_fusion_attention_v2", "npu_fusion_attention_grad", "npu_multi_head_attention",

@@ -1,0 +1,254 @@
+"""torch_npu.contrib.module: each module against its plain-torch meaning, forward and backward."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from torch_npu import contrib
+from torch_npu.contrib import module as modules
+
+
+def rand(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed + sum(shape)))
+
+
+def same(module, reference, *inputs, rtol=1e-4, atol=1e-5):
+    """The module on the npu and a function of (module, inputs) on the CPU: values, gradients of inputs and of parameters."""
+    inputs = [t.clone().requires_grad_() for t in inputs]
+    module = module.cpu()
+    expected = reference(module, *inputs)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    leaves = [*inputs, *(p for p in module.parameters() if p.requires_grad)]
+    seeds = [rand(*e.shape, seed=8) for e in expected]
+    wanted = torch.autograd.grad(expected, leaves, seeds, allow_unused=True)
+    module = module.npu()
+    moved = [t.detach().npu().requires_grad_() for t in inputs]
+    actual = module(*moved)
+    actual = actual if isinstance(actual, tuple) else (actual,)
+    for a, e in zip(actual, expected):
+        torch.testing.assert_close(a.detach().cpu(), e.detach(), rtol=rtol, atol=atol)
+    leaves = [*moved, *(p for p in module.parameters() if p.requires_grad)]
+    found = torch.autograd.grad(actual, leaves, [s.npu() for s in seeds], allow_unused=True)
+    for a, e in zip(found, wanted):
+        assert (a is None) == (e is None)
+        if a is not None:
+            torch.testing.assert_close(a.cpu(), e, rtol=rtol, atol=atol)
+
+
+def test_every_module_is_reached_from_contrib():
+    assert len(modules.__all__) == 27
+    for name in modules.__all__:
+        assert getattr(contrib, name) is getattr(modules, name)
+    with pytest.raises(AttributeError, match="Nothing"):
+        contrib.Nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("cls, function", [(modules.Mish, F.mish), (modules.SiLU, F.silu), (modules.Swish, F.silu)])
+def test_activations(cls, function):
+    same(cls(), lambda m, x: function(x), rand(3, 4))
+
+
+@pytest.mark.parametrize("cls, plain, shape", [(modules.FastBatchNorm1d, nn.BatchNorm1d, (4, 3, 5)),
+                                               (modules.FastBatchNorm2d, nn.BatchNorm2d, (4, 3, 5, 5)),
+                                               (modules.FastBatchNorm3d, nn.BatchNorm3d, (4, 3, 2, 5, 5))])
+def test_batch_norm(cls, plain, shape):
+    fast, reference = cls(3), plain(3)
+    assert fast.num_batches_tracked.dtype == torch.int32
+    same(fast, lambda m, x: F.batch_norm(x, None, None, m.weight, m.bias, True), rand(*shape))
+    reference(rand(*shape))
+    torch.testing.assert_close(fast.cpu().running_var, reference.running_var)
+    reference.load_state_dict(fast.state_dict())
+
+
+def test_sync_batch_norm():
+    net = modules.FastSyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.Conv2d(1, 3, 1), nn.BatchNorm2d(3)))
+    assert type(net[1]) is modules.FastSyncBatchNorm and net[1].num_batches_tracked.dtype == torch.int32
+    # in one process, plain batch norm
+    same(modules.FastSyncBatchNorm(3), lambda m, x: F.batch_norm(x, None, None, m.weight, m.bias, True), rand(4, 3, 5, 5))
+
+
+def test_bidirectional_lstm():
+    plain = nn.LSTM(4, 3, bidirectional=True)
+
+    def reference(m, x):
+        for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"):
+            plain.get_parameter(name).data = m.fw_rnn.get_parameter(name).data
+            plain.get_parameter(name + "_reverse").data = m.bw_rnn.get_parameter(name).data
+        return plain(x)[0]
+
+    module = modules.BiLSTM(4, 3)
+    x = rand(5, 2, 4)
+    torch.testing.assert_close(module.npu()(x.npu()).cpu(), reference(module.cpu(), x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_channel_shuffle(split):
+    def reference(m, a, b):
+        out = F.channel_shuffle(torch.cat([a, b], 1), 2)
+        return tuple(out.chunk(2, 1)) if split else out
+
+    same(modules.ChannelShuffle(4, 2, split), reference, rand(2, 4, 3, 3), rand(2, 4, 3, 3, seed=1))
+    with pytest.raises(ValueError, match="cannot be divided"):
+        modules.ChannelShuffle(4, 3)(rand(1, 2, 1, 1), rand(1, 2, 1, 1))
+
+
+def test_focus():
+    def reference(m, x):
+        parts = torch.cat([x[..., ::2, ::2], x[..., 1::2, ::2], x[..., ::2, 1::2], x[..., 1::2, 1::2]], 1)
+        return F.silu(F.batch_norm(F.conv2d(parts, m.conv.weight, padding=1), None, None, m.bn.weight, m.bn.bias, True))
+
+    same(modules.Focus(2, 3, k=3), reference, rand(2, 2, 8, 8), rtol=1e-3, atol=1e-4)
+
+
+def test_label_smoothing():
+    target = torch.tensor([0, 3, 2])
+    smooth = modules.LabelSmoothingCrossEntropy(5, 0.2)
+    logits = rand(3, 5).npu().requires_grad_()
+    expected = -(torch.full((3, 5), 0.05).scatter(1, target[:, None], 0.8) * torch.log_softmax(logits.detach().cpu(), -1)).sum(-1).mean()
+    loss = smooth(logits, target.npu())
+    torch.testing.assert_close(loss.detach().cpu(), expected)
+    loss.backward()
+    plain = F.cross_entropy(logits.detach().cpu(), target)
+    torch.testing.assert_close(modules.LabelSmoothingCrossEntropy(5)(logits, target.npu()).detach().cpu(), plain)
+
+
+@pytest.mark.parametrize("cls", [modules.NpuCachedDropout, modules.NpuFairseqDropout, modules.NpuPreGenDropout,
+                                 modules.DropoutWithByteMask])
+def test_dropout(cls):
+    module = cls(0.25)
+    x = torch.ones(4000, device="npu")
+    out = module(x)
+    assert sorted(out.unique().tolist()) == pytest.approx([0.0, 1 / 0.75])
+    assert abs((out == 0).float().mean().item() - 0.25) < 0.04
+    assert torch.equal(module.eval()(x), x)
+    if hasattr(cls, "enable_dropout_ensemble"):
+        cls.enable_dropout_ensemble(nn.Sequential(module))
+
+
+def test_drop_path():
+    module = modules.NpuDropPath(0.5)
+    out = module(torch.ones(200, 3, 2, device="npu"))
+    per_sample = out.flatten(1)[:, :1]
+    assert torch.equal(out.flatten(1), per_sample.expand(-1, 6))
+    assert sorted(per_sample.unique().tolist()) == [0.0, 2.0]
+    assert torch.equal(module.eval()(out), out)
+    modules.NpuDropPath.enable_droppath_ensemble(module)
+
+
+def test_prefetcher_gives_every_batch_on_the_card():
+    batches = [(torch.full((3,), float(i)).pin_memory(), torch.tensor([i])) for i in range(4)]
+    prefetcher = modules.Prefetcher(batches)
+    seen = []
+    data, target = prefetcher.next()
+    while data is not None:
+        assert data.device.type == target.device.type == "npu"
+        seen.append((data[0].item(), target.item()))
+        data, target = prefetcher.next()
+    assert seen == [(float(i), i) for i in range(4)]
+
+
+@pytest.mark.parametrize("key_padding", [False, True])
+def test_multihead_attention(key_padding):
+    ours, plain = modules.MultiheadAttention(8, 2), nn.MultiheadAttention(8, 2, batch_first=True)
+    with torch.no_grad():
+        plain.in_proj_weight.copy_(torch.cat([ours.q_proj.weight, ours.k_proj.weight, ours.v_proj.weight]))
+        plain.in_proj_bias.zero_()
+        plain.out_proj.weight.copy_(ours.out_proj.weight)
+        plain.out_proj.bias.zero_()
+    x = rand(2, 5, 8)
+    padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2]) if key_padding else None
+    expected, weights = plain(x, x, x, key_padding_mask=padding)
+    flat = x.reshape(10, 8).npu()
+    out, found = ours.npu()(flat, flat, flat, 2, 5, 5, key_padding_mask=None if padding is None else padding.npu())
+    torch.testing.assert_close(out.view(2, 5, 8).cpu(), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found.cpu(), weights, rtol=1e-4, atol=1e-5)
+    with pytest.raises(NotImplementedError, match="incremental_state"):
+        ours(flat, flat, flat, 2, 5, 5, incremental_state={})
+
+
+def int8(*shape, seed=0):
+    return (rand(*shape, seed=seed) * 40).round().clamp(-127, 127).to(torch.int8)
+
+
+@pytest.mark.parametrize("cls", [modules.LinearQuant, modules.LinearA8W8Quant])
+def test_quantised_linear(cls):
+    layer = cls(6, 4, output_dtype=torch.float16).npu()
+    weight, bias, x = int8(4, 6), torch.arange(4, dtype=torch.int32) * 100, int8(3, 6, seed=1)
+    layer.weight.copy_(weight)
+    layer.bias.copy_(bias)
+    layer.scale.fill_(0.01)
+    expected = ((x.long() @ weight.long().t() + bias) * 0.01).half()
+    torch.testing.assert_close(layer(x.npu()).cpu(), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_weight_quantised_linear():
+    layer = modules.LinearWeightQuant(6, 4, antiquant_group_size=3).npu()
+    weight, scale, x = int8(4, 6), rand(2, 4).abs(), rand(3, 6)
+    layer.weight.copy_(weight)
+    layer.antiquant_scale.copy_(scale)
+    expected = x @ (weight.t() * scale.repeat_interleave(3, 0))
+    torch.testing.assert_close(layer(x.npu()).cpu(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_quantised_convolution():
+    layer = modules.QuantConv2d(2, 3, 3, torch.float16, padding=1).npu()
+    weight, x = int8(3, 2, 3, 3), int8(1, 2, 5, 5)
+    layer.weight.copy_(weight)
+    layer.scale.fill_(0.001)
+    expected = (F.conv2d(x.float(), weight.float(), padding=1) * 0.001).half()
+    torch.testing.assert_close(layer(x.npu()).cpu(), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("cls", [modules.ModulatedDeformConv, modules.DCNv2])
+def test_deformable_convolution(cls):
+    layer = cls(4, 3, 3, padding=1, deformable_groups=2)
+    x = rand(2, 4, 5, 5)
+    # untrained offsets are zero and weights one half: a plain convolution of half the strength
+    out = layer.npu()(x.npu())
+    torch.testing.assert_close(out.detach().cpu(), F.conv2d(x, layer.cpu().weight, padding=1).detach() * 0.5, rtol=1e-4, atol=1e-5)
+    layer.npu()(x.npu()).sum().backward()
+    assert layer.conv_offset.weight.grad.abs().sum() > 0
+
+
+def test_deformable_convolution_moves_by_whole_pixels():
+    layer = modules.ModulatedDeformConv(1, 1, 1, pack=False, bias=False).npu()
+    nn.init.ones_(layer.weight)
+    x = rand(1, 1, 4, 4)
+    offset = torch.zeros(1, 2, 4, 4)
+    offset[:, 0], offset[:, 1] = 1.0, 2.0  # one down, two to the right
+    out = layer(x.npu(), offset.npu(), torch.ones(1, 1, 4, 4, device="npu")).detach().cpu()
+    torch.testing.assert_close(out[0, 0, :3, :2], x[0, 0, 1:, 2:])
+    assert not out[0, 0, 3].any()
+
+
+def test_roi_align_of_a_linear_map_gives_bin_centres():
+    ramp = torch.arange(16.0).view(1, 1, 1, 16).expand(1, 1, 16, 16).contiguous()
+    rois = torch.tensor([[0.0, 2, 2, 10, 6]])
+    out = modules.ROIAlign((2, 4), 1.0, 2)(ramp.npu(), rois.npu())
+    torch.testing.assert_close(out[0, 0, 0].cpu(), torch.tensor([2.5, 4.5, 6.5, 8.5]))  # centres 3, 5, 7, 9 less half a pixel
+
+
+def test_ps_roi_pool_takes_each_bin_from_its_own_channel():
+    features = torch.arange(4.0).view(1, 4, 1, 1).expand(1, 4, 8, 8).contiguous()
+    pool = modules.PSROIPool(2, 2, 1.0, 2, 1)
+    assert pool(features.npu(), torch.tensor([[0.0, 1, 1, 6, 6]]).npu()).cpu().tolist() == [[[[0, 1], [2, 3]]]]
+    with pytest.raises(ValueError, match="group_size"):
+        modules.PSROIPool(7, 7, 1.0, 3, 2)
+
+
+def test_color_jitter():
+    image = np.random.default_rng(0).integers(0, 256, (4, 5, 3), dtype=np.uint8)
+    assert np.array_equal(modules.FusedColorJitter()(image), image)
+    random.seed(1)
+    brighter = modules.FusedColorJitter(brightness=0.5)(image)
+    random.seed(1)
+    factor = random.uniform(0.5, 1.5)
+    assert np.abs(brighter - np.clip(image * factor, 0, 255)).max() <= 1
+    grey = np.full((2, 2, 3), 100, dtype=np.uint8)
+    assert np.abs(modules.FusedColorJitter(contrast=0.9, saturation=0.9, hue=0.5)(grey).astype(int) - 100).max() <= 1
+    with pytest.raises(ValueError, match="hue"):
+        modules.FusedColorJitter(hue=0.7)
