@@ -104,7 +104,10 @@ setup(
     extras_require={"migrate": ["libcst>=1.1"]},
     entry_points={
         "torch.backends": ["torch_npu = torch_npu:_autoload"],
-        "console_scripts": ["ms_fmk_transplt.py = torch_npu.migrate.ms_fmk_transplt:main"],
+        "console_scripts": [
+            "ms_fmk_transplt.py = torch_npu.migrate.ms_fmk_transplt:main",
+            "torch_npu_run = torch_npu.distributed.run:_main",
+        ],
     },
     options={"build": {"build_base": "build/setuptools"}, "egg_info": {"egg_base": "build"}},
     zip_safe=False,

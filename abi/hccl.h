@@ -90,8 +90,26 @@ typedef struct HcclRootInfo {  // 4108 bytes
   char internal[HCCL_ROOT_INFO_BYTES];
 } HcclRootInfo;
 
-// Only the leading size is known to every version; fields behind it are read by offset once observed.
-typedef struct HcclCommConfig { size_t size; } HcclCommConfig;
+// As the official client fills it, observed field by field; it goes on behind these, up to 2240 bytes. An older client
+// gives a size of 32. 0xffffffff and -1 mean "not set".
+#define HCCL_COMM_CONFIG_MAGIC 0xf0f0f0f0u
+typedef struct HcclCommConfig {  // 320 bytes
+  size_t size;
+  uint32_t magic;
+  uint32_t version;
+  uint64_t reserved;
+  uint32_t hcclBufferSize;
+  uint32_t hcclDeterministic;
+  char hcclCommName[128];
+  char hcclUdi[128];
+  uint32_t hcclOpExpansionMode;
+  uint32_t hcclRdmaTrafficClass;
+  uint32_t hcclRdmaServiceLevel;
+  uint32_t hcclWorldRankID;
+  uint64_t hcclJobID;
+  uint32_t unknown;
+  int32_t hcclExecTimeOut;  // seconds
+} HcclCommConfig;
 
 HcclResult HcclAllGather(void* sendBuf, void* recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm, aclrtStream stream);
 HcclResult HcclAllGatherV(const void* sendBuf, uint64_t sendCount, const void* recvBuf, const void* recvCounts, const void* rdispls, HcclDataType dataType, HcclComm comm, aclrtStream stream);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Longer checks that are not part of ci/test.sh. Usage: bash ci/sweep.sh asan|tsan|stress [arguments of the stress script]
+# Longer checks that are not part of ci/test.sh. Usage: bash ci/sweep.sh asan|tsan|stress|distributed [arguments of the script]
 #   asan, tsan  the C++ tests of abi/ and softnpu/ under AddressSanitizer or ThreadSanitizer
 #   stress      threads x streams x cards at random for a minute, in every mode of softnpu and the task queue
+#   distributed collectives x types x reductions x sizes and training with 2, 4 and 8 ranks; faults; 200 rounds of init
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 sweep=${1:-}
@@ -9,9 +10,10 @@ shift || true
 
 sanitized() {
   cmake --preset "$1" -DPython_EXECUTABLE="$(command -v python3)"
-  cmake --build --preset "$1" --parallel "${MAX_JOBS:-$(nproc)}" --target test/abi/all test/softnpu/all
+  cmake --build --preset "$1" --parallel "${MAX_JOBS:-$(nproc)}" --target test/abi/all test/softnpu/all test/comm/all
   ctest --test-dir "build-$1/test/abi" --output-on-failure --no-tests=error
   ctest --test-dir "build-$1/test/softnpu" --output-on-failure --no-tests=error
+  ctest --test-dir "build-$1/test/comm" --output-on-failure --no-tests=error
 }
 
 case "$sweep" in
@@ -31,7 +33,10 @@ case "$sweep" in
     done
     echo "== SOFTNPU_WORKSPACE=all"
     SOFTNPU_WORKSPACE=all python3 test/stress/stress.py "$@" ;;
+  distributed)
+    python3 test/distributed/sweep.py "$@"
+    NPU_TEST_ROUNDS=200 python3 -m pytest -q test/distributed/test_faults.py test/distributed/test_init.py ;;
   *)
-    sed -n '2,4s/^# //p' "$0" >&2
+    sed -n '2,5s/^# //p' "$0" >&2
     exit 1 ;;
 esac

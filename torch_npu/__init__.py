@@ -38,7 +38,7 @@ def is_softnpu() -> bool:
 
 def __getattr__(name: str):
     """Subpackages that cost import time are loaded when they are first used; npu_* and the like are custom operators."""
-    if name in ("contrib", "optim", "testing", "utils"):
+    if name in ("contrib", "distributed", "optim", "testing", "utils"):
         from importlib import import_module
 
         return import_module(f"torch_npu.{name}")

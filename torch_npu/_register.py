@@ -27,6 +27,10 @@ def register() -> None:
     for cls in (torch.Tensor, torch.nn.Parameter):
         ForkingPickler.register(cls, _reduce_tensor)
     custom_ops.register()
+    if torch.distributed.is_available():
+        from torch_npu.distributed import backend
+
+        backend.register()
     atexit.register(_C.finalize)
 
 

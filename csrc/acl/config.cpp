@@ -90,6 +90,28 @@ std::optional<std::string> npu_alloc_conf() { return text("PYTORCH_NPU_ALLOC_CON
 std::optional<std::string> alloc_conf() { return text("PYTORCH_ALLOC_CONF"); }
 bool no_memory_caching() { return flag("PYTORCH_NO_NPU_MEMORY_CACHING"); }
 bool fallback_cpu_disabled() { return flag("TORCH_NPU_FALLBACK_CPU_DISABLE"); }
+bool hccl_blocking_wait() { return flag("TORCH_HCCL_BLOCKING_WAIT") || flag("HCCL_BLOCKING_WAIT"); }
+
+int hccl_async_error_handling() {
+  const int value = integer("TORCH_HCCL_ASYNC_ERROR_HANDLING").value_or(integer("HCCL_ASYNC_ERROR_HANDLING").value_or(1));
+  if (value >= 0 && value <= 3) return value;
+  TORCH_WARN_ONCE("TORCH_HCCL_ASYNC_ERROR_HANDLING=", value, " is not 0 to 3; it is ignored.");
+  return 1;
+}
+
+bool hccl_high_priority() { return flag("TORCH_HCCL_HIGH_PRIORITY"); }
+std::string hccl_transport() { return text("TORCH_NPU_HCCL_TRANSPORT").value_or(""); }
+int hccl_trace_buffer_size() { return integer("TORCH_HCCL_TRACE_BUFFER_SIZE").value_or(0); }
+bool hccl_trace_cpp_stack() { return flag("TORCH_HCCL_TRACE_CPP_STACK"); }
+bool hccl_dump_on_timeout() { return flag("TORCH_HCCL_DUMP_ON_TIMEOUT"); }
+
+std::string hccl_debug_info_file() {
+  if (const auto file = text("TORCH_HCCL_DEBUG_INFO_TEMP_FILE")) return *file;
+  return text("TMPDIR").value_or("/tmp") + "/hccl_trace_rank_";
+}
+
+bool hccl_enable_timing() { return flag("TORCH_HCCL_ENABLE_TIMING"); }
+
 bool compact_errors() { return flag("TORCH_NPU_COMPACT_ERROR_OUTPUT"); }
 int rank() { return integer("RANK").value_or(-1); }
 

@@ -27,6 +27,16 @@ std::optional<std::string> alloc_conf();         // PYTORCH_ALLOC_CONF
 bool no_memory_caching();                        // PYTORCH_NO_NPU_MEMORY_CACHING
 bool fallback_cpu_disabled();                    // TORCH_NPU_FALLBACK_CPU_DISABLE
 
+bool hccl_blocking_wait();                       // TORCH_HCCL_BLOCKING_WAIT: wait() blocks the host
+int hccl_async_error_handling();                 // TORCH_HCCL_ASYNC_ERROR_HANDLING=0..3, see docs/distributed.md
+bool hccl_high_priority();                       // TORCH_HCCL_HIGH_PRIORITY: streams of collectives
+std::string hccl_transport();                    // TORCH_NPU_HCCL_TRANSPORT: "gloo" makes softnpu's ranks use gloo
+int hccl_trace_buffer_size();                    // TORCH_HCCL_TRACE_BUFFER_SIZE: entries of the flight recorder, 0: off
+bool hccl_trace_cpp_stack();                     // TORCH_HCCL_TRACE_CPP_STACK: with C++ frames
+bool hccl_dump_on_timeout();                     // TORCH_HCCL_DUMP_ON_TIMEOUT: write it when a collective fails
+std::string hccl_debug_info_file();              // TORCH_HCCL_DEBUG_INFO_TEMP_FILE: where to; the rank is appended
+bool hccl_enable_timing();                       // TORCH_HCCL_ENABLE_TIMING: work.get_duration()
+
 bool compact_errors();                           // TORCH_NPU_COMPACT_ERROR_OUTPUT: only the first lines of an error
 int rank();                                      // RANK, -1 outside a launcher; for error lines
 

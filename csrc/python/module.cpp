@@ -6,6 +6,7 @@ PYBIND11_MODULE(_C, module) {
   using namespace npu::python;
   module.attr("version") = NPU_VERSION;
   bind_device(module);
+  bind_distributed(module);
   bind_event(module);
   bind_memory(module);
   bind_ops(module);

@@ -164,6 +164,7 @@ std::vector<Extent> checked_buffer(const Communicator& communicator, const void*
 }
 
 void submit_collective(std::shared_ptr<Communicator> communicator, Request request, aclrtStream stream) {
+  communicator->throw_fault();
   check_request(*communicator, request);
   if (card_of_stream(stream) != communicator->card())
     fail(ACL_ERROR_RT_STREAM_CONTEXT, "the stream is one of card %d, the communicator one of card %d",

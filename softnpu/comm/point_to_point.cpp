@@ -174,6 +174,7 @@ class TransferTask final : public Task {
 
 void submit_transfers(std::shared_ptr<Communicator> communicator, const std::vector<Transfer>& transfers,
                       aclrtStream stream) {
+  communicator->throw_fault();
   for (const Transfer& transfer : transfers) {
     const char* what = transfer.sends ? "send" : "recv";
     if (size_of(transfer.type) == 0)

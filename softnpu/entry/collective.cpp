@@ -1,9 +1,10 @@
 // HCCL's operations: arguments -> Request or Transfer. NULL buffers are allowed where a rank does not use them.
+#include "entry/hccl_guard.h"
+
 #include <algorithm>
 #include <vector>
 
 #include "comm/group.h"
-#include "entry/hccl_guard.h"
 
 using softnpu::required;
 using softnpu::comm::Communicator;

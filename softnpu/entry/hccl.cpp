@@ -1,10 +1,11 @@
 // Collectives between cards: the communicators' life and errors. The operations themselves are in collective.cpp.
+#include "entry/hccl_guard.h"
+
 #include <cstdio>
 #include <cstring>
 
 #include "comm/create.h"
 #include "comm/group.h"
-#include "entry/hccl_guard.h"
 
 using softnpu::fail;
 using softnpu::required;
@@ -114,8 +115,8 @@ HcclResult HcclGroupEnd(void) {
   return hccl_guard("HcclGroupEnd", [] { softnpu::comm::end_group(); });
 }
 
-// Which fields of HcclCommConfig are understood; see comm/config.cpp.
-uint32_t HcclGetCommConfigCapability(void) { return 0; }
+// From 4 on the official client gives the long form of HcclCommConfig, with a name and a time-out (observed).
+uint32_t HcclGetCommConfigCapability(void) { return 4; }
 
 // Clients set determinism for operators and collectives together, long before there is a communicator. The order of a
 // sum does not vary here: there is nothing to switch.

@@ -3,8 +3,9 @@
 
 #include <utility>
 
+#include "entry/entry.h"  // first: it makes the prototypes of the ABI visible
+
 #include "comm/codes.h"
-#include "entry/entry.h"
 
 namespace softnpu::comm {
 

@@ -31,7 +31,12 @@ void Completion::throw_failure() const {
   if (origin_->id() == origin_id_) origin_->throw_failure();
 }
 
-void Completion::complete() noexcept {
+bool Completion::failed() const noexcept {
+  return failed_.load(std::memory_order_relaxed) && origin_->id() == origin_id_;
+}
+
+void Completion::complete(bool failed) noexcept {
+  failed_.store(failed, std::memory_order_relaxed);
   if (timed_) nanoseconds_ = now_nanoseconds();
   std::vector<Stream*> blocked;
   {

@@ -24,7 +24,9 @@ class Completion {
   Completion(Stream* origin, bool timed);
 
   bool done() const noexcept { return done_.load(std::memory_order_seq_cst); }
-  void complete() noexcept;  // takes the time, wakes the streams that wait for it
+  // Takes the time, wakes the streams that wait for it. `failed`: its stream had a failure that nobody has seen yet.
+  void complete(bool failed = false) noexcept;
+  bool failed() const noexcept;  // once done; false when its stream is gone
   // Asks for a kick of `stream` when this completes; false when it already has.
   bool call_back(Stream* stream);
 
@@ -36,7 +38,7 @@ class Completion {
   std::atomic<int> waits{0};  // queued aclrtStreamWaitEvent calls that have not passed yet
 
  private:
-  std::atomic<bool> done_{false};
+  std::atomic<bool> done_{false}, failed_{false};
   SpinLock lock_;
   Stream* const origin_;
   const int origin_id_;

@@ -84,7 +84,7 @@ void Stream::submit(Task* task) {
 
 void Stream::record(CompletionPtr completion) {
   if (take_token_if_idle(held)) {
-    completion->complete();
+    completion->complete(failed_.load(std::memory_order_relaxed));
     release_token();
   } else {
     enqueue({nullptr, std::move(completion), false});
@@ -92,7 +92,8 @@ void Stream::record(CompletionPtr completion) {
 }
 
 void Stream::wait_for(const CompletionPtr& completion) {
-  if (!completion || completion->done() || completion->origin() == this) return;
+  if (!completion || completion->origin() == this) return;
+  if (completion->done()) return adopt_failure(*completion);
   completion->waits.fetch_add(1, std::memory_order_relaxed);
   enqueue({nullptr, completion, true});
 }
@@ -166,8 +167,9 @@ void Stream::execute(Entry& entry) noexcept {
     run(entry.task, Part::whole);
   } else if (entry.wait) {
     entry.completion->waits.fetch_sub(1, std::memory_order_relaxed);
+    adopt_failure(*entry.completion);
   } else {
-    entry.completion->complete();
+    entry.completion->complete(failed_.load(std::memory_order_relaxed));
   }
   entry.completion.reset();
 }

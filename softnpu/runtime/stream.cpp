@@ -88,6 +88,21 @@ void Stream::remember_failure(int code, const Task* task, const char* why) noexc
   failed_.store(true, std::memory_order_release);
 }
 
+void Stream::adopt_failure(const Completion& completion) noexcept {
+  Stream& origin = *completion.origin();
+  if (!completion.failed() || &origin == this) return;
+  int code = 0;
+  std::string text;
+  try {
+    std::lock_guard<std::mutex> lock(origin.mutex_);
+    if (!origin.failed_.load(std::memory_order_relaxed)) return;
+    code = origin.failure_code_;
+    text = origin.failure_text_;
+  } catch (...) {  // no memory for the words
+  }
+  remember_failure(code, nullptr, text.c_str());
+}
+
 void Stream::throw_failure() {
   std::string text;
   int code = 0;

@@ -97,6 +97,8 @@ class alignas(64) Stream {
   void start_worker();  // lock held
   void work();
   void remember_failure(int code, const Task* task, const char* why) noexcept;
+  // What this stream waited for is the work of one that failed: so has this one, unless that was already collected.
+  void adopt_failure(const Completion& completion) noexcept;
 
   static constexpr uint32_t kTag = 0x736e7410;
   static constexpr uint64_t kWaiter = uint64_t{1} << 32;

@@ -1,0 +1,172 @@
+#include "distributed/communicator.h"
+
+#include <c10/util/Exception.h>
+
+#include <cstring>
+
+#include "acl/library.h"
+#include "distributed/hccl_api.h"
+#include "runtime/device.h"
+
+namespace npu::distributed {
+
+namespace {
+
+constexpr uint32_t kNamedConfig = 4;  // capability from which on the long structure is understood
+constexpr uint32_t kVersion = 10;
+constexpr size_t kShortConfig = 32;
+constexpr std::chrono::seconds kMargin{2};  // rank 0 knows who is late: the others wait a little longer
+
+uint32_t number(const HcclConfigMap& options, const char* key, uint32_t fallback) {
+  const auto found = options.find(key);
+  if (found == options.end()) return fallback;
+  TORCH_CHECK_TYPE(std::holds_alternative<int64_t>(found->second), "Value type of ", key, " should be int.");
+  return static_cast<uint32_t>(std::get<int64_t>(found->second));
+}
+
+std::string text(const HcclConfigMap& options, const char* key) {
+  const auto found = options.find(key);
+  if (found == options.end()) return "";
+  TORCH_CHECK_TYPE(std::holds_alternative<std::string>(found->second), "Value type of ", key, " should be string.");
+  return std::get<std::string>(found->second);
+}
+
+void check_keys(const HcclConfigMap& options) {
+  static const char* const known[] = {"hccl_buffer_size",       "group_name",        "qos_service_level",
+                                      "qos_traffic_class",      "hccl_op_expansion_mode", "hccl_world_rank_id",
+                                      "hccl_exec_timeout"};
+  for (const auto& [key, value] : options) {
+    bool found = false;
+    for (const char* name : known) found |= key == name;
+    TORCH_CHECK_VALUE(found, "hccl_config has no key '", key,
+                      "'; known are hccl_buffer_size, group_name, qos_service_level, qos_traffic_class, "
+                      "hccl_op_expansion_mode, hccl_world_rank_id and hccl_exec_timeout.");
+  }
+}
+
+HcclCommConfig make_config(const CommunicatorSettings& settings, bool named) {
+  constexpr uint32_t unset = 0xffffffff;
+  check_keys(settings.options);
+  HcclCommConfig config{};
+  config.size = named ? sizeof config : kShortConfig;
+  config.magic = HCCL_COMM_CONFIG_MAGIC;
+  config.version = kVersion;
+  config.hcclBufferSize = number(settings.options, "hccl_buffer_size", 200);
+  config.hcclDeterministic = unset;
+  const std::string group = text(settings.options, "group_name");
+  TORCH_CHECK_VALUE(group.size() <= 32, "group_name of hccl_config is longer than 32 characters.");
+  snprintf(config.hcclCommName, sizeof config.hcclCommName, "%s", settings.name.c_str());
+  snprintf(config.hcclUdi, sizeof config.hcclUdi, "%s", group.c_str());
+  config.hcclOpExpansionMode = number(settings.options, "hccl_op_expansion_mode", 0);
+  config.hcclRdmaTrafficClass = number(settings.options, "qos_traffic_class", unset);
+  config.hcclRdmaServiceLevel = number(settings.options, "qos_service_level", unset);
+  config.hcclWorldRankID = number(settings.options, "hccl_world_rank_id", 0);
+  config.unknown = unset;
+  const auto timeout = std::chrono::ceil<std::chrono::seconds>(settings.timeout).count();
+  config.hcclExecTimeOut = static_cast<int32_t>(number(settings.options, "hccl_exec_timeout",
+                                                        timeout > 0 && timeout < INT32_MAX ? timeout : -1));
+  return config;
+}
+
+std::string here(const std::string& key, int rank) { return key + "/here/" + std::to_string(rank); }
+
+// The ranks come to their first collective at different times, and HCCL's own patience is short: wait for all first.
+void wait_for_all(c10d::Store& store, const std::string& key, int ranks, std::chrono::milliseconds timeout) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < ranks; ++rank) keys.push_back(here(key, rank));
+  try {
+    store.wait(keys, timeout);
+  } catch (const std::exception& error) {
+    std::string late;
+    for (int rank = 0; rank < ranks; ++rank)
+      if (!store.check({keys[rank]})) late += (late.empty() ? "" : ", ") + std::to_string(rank);
+    TORCH_CHECK_WITH(DistBackendError, !late.empty(), error.what());
+    TORCH_CHECK_WITH(DistBackendError, false, "Rank ", late, " of ", ranks, " did not come to the first collective within ",
+                     timeout.count(), " ms");
+  }
+}
+
+// Rank 0 makes the root info, the others find it in the store. A failure of rank 0 is told to all.
+HcclRootInfo exchange_root_info(c10d::Store& store, const std::string& key, int rank, int ranks,
+                                std::chrono::milliseconds timeout) {
+  HcclRootInfo info{};
+  constexpr uint8_t good = 1, bad = 0;
+  store.set(here(key, rank), std::vector<uint8_t>{good});
+  if (rank == 0) {
+    std::vector<uint8_t> value(1, good);
+    try {
+      wait_for_all(store, key, ranks, timeout);
+      HCCL_CHECK(hccl::api().HcclGetRootInfo(&info));
+    } catch (const c10::Error& error) {
+      value[0] = bad;
+      const std::string why = error.what_without_backtrace();
+      value.insert(value.end(), why.begin(), why.end());
+      store.set(key, value);
+      throw;
+    }
+    value.insert(value.end(), info.internal, info.internal + sizeof info.internal);
+    store.set(key, value);
+    return info;
+  }
+  try {
+    store.wait({key}, timeout + kMargin);
+  } catch (const std::exception& error) {
+    TORCH_CHECK_WITH(DistBackendError, false, "Rank 0 did not come to the first collective within ", timeout.count(),
+                     " ms: ", error.what());
+  }
+  const std::vector<uint8_t> value = store.get(key);
+  TORCH_CHECK_WITH(DistBackendError, !value.empty() && value[0] == good, "No communicator: ",
+                   std::string(value.begin() + !value.empty(), value.end()));
+  TORCH_CHECK_WITH(DistBackendError, value.size() == 1 + sizeof info.internal,
+                   "The store holds no root info of HCCL under ", key, ". Do all ranks run the same torch_npu?");
+  memcpy(info.internal, value.data() + 1, sizeof info.internal);
+  return info;
+}
+
+}  // namespace
+
+std::shared_ptr<Communicator> Communicator::connect(c10d::Store& store, const std::string& key, int rank, int ranks,
+                                                    const CommunicatorSettings& settings) {
+  const hccl::Api& api = hccl::api();
+  const HcclRootInfo info = exchange_root_info(store, key, rank, ranks, settings.timeout);
+  HcclComm handle = nullptr;
+  const uint32_t capability = api.HcclGetCommConfigCapability ? api.HcclGetCommConfigCapability() : 0;
+  if (api.HcclCommInitRootInfoConfig) {
+    HcclCommConfig config = make_config(settings, capability >= kNamedConfig);
+    HCCL_CHECK(api.HcclCommInitRootInfoConfig(static_cast<uint32_t>(ranks), &info, static_cast<uint32_t>(rank), &config,
+                                              &handle));
+  } else {
+    HCCL_CHECK(api.HcclCommInitRootInfo(static_cast<uint32_t>(ranks), &info, static_cast<uint32_t>(rank), &handle));
+  }
+  return std::shared_ptr<Communicator>(new Communicator(handle));
+}
+
+HcclComm Communicator::handle() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  TORCH_CHECK_WITH(DistBackendError, handle_, "The HCCL communicator was aborted.");
+  return handle_;
+}
+
+std::optional<std::string> Communicator::error() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!handle_ || !is_usable()) return std::nullopt;
+  HcclResult error = HCCL_SUCCESS;
+  if (hccl::api().HcclGetCommAsyncError(handle_, &error) != HCCL_SUCCESS || error == HCCL_SUCCESS) return std::nullopt;
+  const char* words = acl::api().aclGetRecentErrMsg();
+  return c10::str(words && *words ? words : "HCCL reported an error in the background", " (",
+                  hccl::result_name(error), ")");
+}
+
+std::string Communicator::name() const {
+  char name[MAX_GROUP_NAME] = {};
+  if (hccl::api().HcclGetCommName) HCCL_CHECK(hccl::api().HcclGetCommName(handle(), name));
+  return name;
+}
+
+void Communicator::destroy() noexcept {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (handle_ && is_usable()) hccl::api().HcclCommDestroy(handle_);
+  handle_ = nullptr;
+}
+
+}  // namespace npu::distributed

@@ -1,0 +1,107 @@
+// Sends and receives of ProcessGroupHCCL, alone or in a batch. See Note [Streams of collectives].
+#include "distributed/hccl_api.h"
+#include "distributed/process_group.h"
+#include "runtime/device.h"
+
+namespace npu::distributed {
+
+namespace {
+
+using c10d::OpType;
+
+// Numbers for side_stream(): three streams for each peer.
+enum Direction { kSend = 0, kReceive = 1, kBatch = 2 };
+int stream_of(int peer, Direction direction) { return 3 * peer + direction; }
+
+HcclSendRecvItem item_for(const at::Tensor& tensor, bool sends, uint32_t peer) {
+  const Format format = moving(tensor.scalar_type());
+  return {sends ? HCCL_SEND : HCCL_RECV, tensor.data_ptr(), static_cast<uint64_t>(tensor.numel()) * format.per_element,
+          format.type, peer};
+}
+
+}  // namespace
+
+ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::send(Tensors& tensors, int peer, int) { return transfer(tensors, peer, true); }
+
+ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::recv(Tensors& tensors, int peer, int) { return transfer(tensors, peer, false); }
+
+ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer(Tensors& tensors, int peer, bool sends) {
+  const at::Tensor tensor = single(tensors);
+  TORCH_CHECK_VALUE(peer >= 0 && peer < size_, "rank ", peer, " is not in this group of ", size_);
+  check_usable();
+  if (coalescing_) {
+    items_.push_back({tensor, peer, sends});
+    return nullptr;
+  }
+  TORCH_CHECK_VALUE(peer != rank_, "Rank ", rank_, " cannot send to itself, or receive from itself, outside of a batch "
+                    "(batch_isend_irecv).");
+  const c10::Device device = tensor.device();
+  DeviceGuard guard(device.index());
+  const auto communicator = pair_communicator(device.index(), peer);
+  const Stream stream = side_stream(device.index(), stream_of(peer, sends ? kSend : kReceive));
+  auto work = make_work({sends ? OpType::SEND : OpType::RECV, sends ? "hccl:send" : "hccl:recv", ++transfers_,
+                         options_->timeout},
+                        sends ? Tensors{} : Tensors{tensor}, device);
+  Event ready;
+  ready.record(current_stream(device.index()));
+  ready.block(stream);
+  work->keep({tensor});
+  work->begin(stream);
+  HcclSendRecvItem item = item_for(tensor, sends, peer < rank_ ? 0 : 1);
+  hccl::enqueue([item, comm = communicator->handle()](aclrtStream handle) {
+    const auto function = item.sendRecvType == HCCL_SEND ? hccl::api().HcclSend : hccl::api().HcclRecv;
+    HCCL_CHECK(function(item.buf, item.count, item.dataType, item.remoteRank, comm, handle));
+  }, stream);
+  work->end(stream, communicator);
+  record(*work, sends ? tensors : Tensors{}, sends ? Tensors{} : tensors, true);
+  watchdog_->watch(work, false);
+  return work;
+}
+
+void ProcessGroupHCCL::startCoalescing() {
+  TORCH_CHECK(!coalescing_, "Coalescing has already been started on this group.");
+  coalescing_ = true;
+  last_coalesced_.reset();
+}
+
+// Collectives were launched one after the other on one stream: the last one's work stands for all. Sends and receives
+// were only collected.
+ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::endCoalescing() {
+  coalescing_ = false;
+  std::vector<Item> items;
+  items.swap(items_);
+  if (!items.empty()) return transfer_batch(std::move(items));
+  return std::move(last_coalesced_);
+}
+
+ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer_batch(std::vector<Item> items) {
+  const c10::Device device = items[0].tensor.device();
+  DeviceGuard guard(device.index());
+  std::map<int, std::vector<HcclSendRecvItem>> batches;
+  Tensors tensors, received;
+  for (const Item& item : items) {
+    const uint32_t peer = item.peer <= rank_ ? 0 : 1;
+    batches[item.peer].push_back(item_for(item.tensor, item.sends, peer));
+    tensors.push_back(item.tensor);
+    if (!item.sends) received.push_back(item.tensor);
+  }
+  auto work = make_work({OpType::COALESCED, "hccl:coalesced", ++transfers_, options_->timeout}, received, device);
+  Event ready;
+  ready.record(current_stream(device.index()));
+  work->keep(tensors);
+  for (auto& [peer, batch] : batches) {
+    const auto communicator = pair_communicator(device.index(), peer);
+    const Stream stream = side_stream(device.index(), stream_of(peer, kBatch));
+    ready.block(stream);
+    work->begin(stream);
+    hccl::enqueue([batch, comm = communicator->handle()](aclrtStream handle) mutable {
+      HCCL_CHECK(hccl::api().HcclBatchSendRecv(batch.data(), static_cast<uint32_t>(batch.size()), comm, handle));
+    }, stream);
+    work->end(stream, communicator);
+  }
+  record(*work, tensors, received, true);
+  watchdog_->watch(work, false);
+  return work;
+}
+
+}  // namespace npu::distributed

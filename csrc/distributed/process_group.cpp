@@ -1,0 +1,209 @@
+#include "distributed/process_group.h"
+
+#include <c10/core/StreamGuard.h>
+#include <c10/util/Logging.h>
+
+#include "acl/check.h"
+#include "acl/config.h"
+#include "distributed/hccl_api.h"
+#include "runtime/device.h"
+
+namespace npu::distributed {
+
+namespace {
+
+constexpr int kCollectiveStream = -1;  // side_stream's number of the group's own; others are peers
+constexpr size_t kMaxName = 100;
+
+enum Reaction { kNone = 0, kTearDown = 1, kCleanUpOnly = 2, kSkipCleanUp = 3 };
+
+}  // namespace
+
+ProcessGroupHCCL::ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                                   c10::intrusive_ptr<Options> options)
+    : Backend(rank, size),
+      store_(std::move(store)),
+      options_(std::move(options)),
+      blocking_(config::hccl_blocking_wait()),
+      reaction_(config::hccl_async_error_handling()),
+      timed_(config::hccl_enable_timing()) {
+  setGroupUid(options_->group_name);
+  FlightRecorder::get().set_ranks(options_->group_name, options_->global_ranks_in_group);
+  init();
+  // A connection of its own: the main thread may block in the store for minutes.
+  watchdog_ = std::make_unique<Watchdog>(store_->clone(), rank, size, options_->group_name,
+                                         [this](const std::string& text) { on_failure(text); });
+}
+
+ProcessGroupHCCL::~ProcessGroupHCCL() {
+  watchdog_->stop();
+  if (!closed_) abort();
+}
+
+void ProcessGroupHCCL::check_usable() const {
+  TORCH_CHECK_WITH(DistBackendError, !closed_, "The process group was shut down or aborted.");
+  if (const auto failure = watchdog_->failure(); failure && reaction_ != kNone)
+    TORCH_CHECK_WITH(DistBackendError, false, "An earlier collective of this group failed: ", *failure);
+}
+
+// Nothing may go on waiting: communicators are given up, which ends what runs on this rank and is told to the others.
+void ProcessGroupHCCL::on_failure(const std::string& text) {
+  LOG(ERROR) << "[rank " << rank_ << ", group " << options_->group_name << "] " << text;
+  if (config::hccl_dump_on_timeout() && FlightRecorder::get().enabled()) FlightRecorder::get().write_file(global_rank());
+  if (reaction_ == kTearDown || reaction_ == kCleanUpOnly)
+    for (const auto& communicator : all_communicators()) communicator->destroy();
+}
+
+std::vector<std::shared_ptr<Communicator>> ProcessGroupHCCL::all_communicators() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::shared_ptr<Communicator>> all;
+  for (const auto& [key, communicator] : communicators_) all.push_back(communicator);
+  return all;
+}
+
+void ProcessGroupHCCL::abort() {
+  closed_ = true;
+  for (const auto& communicator : all_communicators()) communicator->destroy();
+}
+
+void ProcessGroupHCCL::waitForPendingWorks() {
+  TORCH_CHECK_WITH(DistBackendError, watchdog_->wait_until_idle(options_->timeout), "Collectives did not end within ",
+                   options_->timeout.count(), " ms.");
+}
+
+void ProcessGroupHCCL::shutdown() {
+  if (!closed_ && !watchdog_->failure()) watchdog_->wait_until_idle(options_->timeout);
+  watchdog_->stop();
+  abort();
+}
+
+c10d::ErrorType ProcessGroupHCCL::getError() {
+  const auto failure = watchdog_->failure();
+  if (!failure) return c10d::ErrorType::SUCCESS;
+  return failure->find("within") != std::string::npos ? c10d::ErrorType::TIMEOUT : c10d::ErrorType::COMM_ERROR;
+}
+
+void ProcessGroupHCCL::rebuild() {
+  watchdog_->stop();
+  for (const auto& communicator : all_communicators()) communicator->destroy();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    communicators_.clear();
+    ++generation_;
+  }
+  closed_ = false;
+  watchdog_ = std::make_unique<Watchdog>(store_->clone(), rank_, size_, options_->group_name,
+                                         [this](const std::string& text) { on_failure(text); });
+}
+
+std::shared_ptr<Communicator> ProcessGroupHCCL::find_or_connect(const std::string& name, int rank, int ranks) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = communicators_.find(name);
+    if (found != communicators_.end()) return found->second;
+  }
+  CommunicatorSettings settings;
+  const std::string group = options_->group_name.empty() ? "group" : options_->group_name;
+  settings.name = ranks == size_ ? group : group + ":" + name;
+  settings.name.resize(std::min(settings.name.size(), kMaxName));
+  settings.timeout = options_->timeout;
+  settings.options = options_->hccl_config;
+  auto communicator =
+      Communicator::connect(*store_, c10::str("hccl_root/", generation_, "/", name), rank, ranks, settings);
+  std::lock_guard<std::mutex> lock(mutex_);
+  return communicators_.emplace(name, std::move(communicator)).first->second;
+}
+
+std::shared_ptr<Communicator> ProcessGroupHCCL::communicator(c10::DeviceIndex device) {
+  TORCH_CHECK_WITH(DistBackendError, last_device_ < 0 || last_device_ == device, "A process group works with one card for "
+                   "each rank: this one has used npu:", last_device_, " and now got a tensor on npu:", int(device),
+                   ". Call torch.npu.set_device(local_rank) first, or make another group.");
+  last_device_ = device;
+  return find_or_connect("all", rank_, size_);
+}
+
+// Of two ranks (or one, for what a rank sends to itself), so that sends do not need the whole group to take part.
+std::shared_ptr<Communicator> ProcessGroupHCCL::pair_communicator(c10::DeviceIndex, int peer) {
+  const int low = std::min(rank_, peer), high = std::max(rank_, peer);
+  return find_or_connect(c10::str(low, "-", high), rank_ == low ? 0 : 1, low == high ? 1 : 2);
+}
+
+Stream ProcessGroupHCCL::side_stream(c10::DeviceIndex device, int which) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto key = std::make_pair(device, which);
+  const auto found = streams_.find(key);
+  if (found != streams_.end()) return found->second;
+  const bool high = options_->is_high_priority_stream || config::hccl_high_priority();
+  return streams_.emplace(key, stream_from_pool(high ? -1 : 0, device)).first->second;
+}
+
+c10::DeviceIndex ProcessGroupHCCL::any_device() const {
+  if (bound_device_id_) return bound_device_id_->index();
+  return last_device_ >= 0 ? static_cast<c10::DeviceIndex>(last_device_) : current_device();
+}
+
+void ProcessGroupHCCL::eagerConnectSingleDevice(at::Device device) {
+  DeviceGuard guard(device.index());
+  communicator(device.index());
+}
+
+std::string ProcessGroupHCCL::comm_name(int device) {
+  DeviceGuard guard(static_cast<c10::DeviceIndex>(device));
+  return communicator(static_cast<c10::DeviceIndex>(device))->name();
+}
+
+c10::intrusive_ptr<WorkHCCL> ProcessGroupHCCL::make_work(WorkHCCL::Description description, Tensors outputs,
+                                                         c10::Device device) {
+  description.timed = timed_;
+  return c10::make_intrusive<WorkHCCL>(rank_, description, std::move(outputs), device, blocking_);
+}
+
+int ProcessGroupHCCL::global_rank() const {
+  const auto& ranks = options_->global_ranks_in_group;
+  return static_cast<size_t>(rank_) < ranks.size() ? static_cast<int>(ranks[rank_]) : rank_;
+}
+
+void ProcessGroupHCCL::record(WorkHCCL& work, const Tensors& inputs, const Tensors& outputs, bool point_to_point) {
+  FlightRecorder& recorder = FlightRecorder::get();
+  if (!recorder.enabled()) return;
+  const WorkHCCL::Description& description = work.description();
+  work.trace = recorder.record({options_->group_name, pg_desc_, description.title, description.number, point_to_point,
+                                description.timeout},
+                               inputs, outputs);
+}
+
+ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch launch) {
+  check_usable();
+  const c10::Device device = launch.outputs.empty() ? launch.inputs.at(0).device() : launch.outputs[0].device();
+  DeviceGuard guard(device.index());
+  const auto communicator = this->communicator(device.index());
+  const bool aside = launch.async || coalescing_;
+  const Stream current = current_stream(device.index());
+  const Stream stream = aside ? side_stream(device.index(), kCollectiveStream) : current;
+  auto work = make_work({launch.type, launch.title, ++collectives_, timeout_or_default(launch.timeout), timed_,
+                         launch.barrier},
+                        launch.outputs, device);
+  if (aside) {
+    Event ready;
+    ready.record(current);
+    ready.block(stream);
+    work->keep(launch.inputs);
+    work->keep(launch.outputs);
+  }
+  work->begin(stream);
+  {
+    std::optional<c10::StreamGuard> on_stream;
+    if (aside) on_stream.emplace(stream.unwrap());
+    if (launch.before) launch.before();
+    hccl::enqueue([body = std::move(launch.body), comm = communicator->handle()](aclrtStream handle) { body(comm, handle); },
+                  stream);
+    if (launch.after) launch.after();
+  }
+  work->end(stream, communicator);
+  record(*work, launch.inputs, launch.outputs, false);
+  watchdog_->watch(work, true);
+  if (coalescing_) last_coalesced_ = work;
+  return work;
+}
+
+}  // namespace npu::distributed

@@ -1,0 +1,130 @@
+#include "distributed/types.h"
+
+#include <ATen/ops/div.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
+
+namespace npu::distributed {
+
+namespace {
+
+std::optional<HcclDataType> number_of(at::ScalarType type) {
+  switch (type) {
+    case at::kChar: return HCCL_DATA_TYPE_INT8;
+    case at::kShort: return HCCL_DATA_TYPE_INT16;
+    case at::kInt: return HCCL_DATA_TYPE_INT32;
+    case at::kHalf: return HCCL_DATA_TYPE_FP16;
+    case at::kFloat: return HCCL_DATA_TYPE_FP32;
+    case at::kLong: return HCCL_DATA_TYPE_INT64;
+    case at::kUInt64: return HCCL_DATA_TYPE_UINT64;
+    case at::kBool:
+    case at::kByte: return HCCL_DATA_TYPE_UINT8;
+    case at::kUInt16: return HCCL_DATA_TYPE_UINT16;
+    case at::kUInt32: return HCCL_DATA_TYPE_UINT32;
+    case at::kDouble: return HCCL_DATA_TYPE_FP64;
+    case at::kBFloat16: return HCCL_DATA_TYPE_BFP16;
+    default: return std::nullopt;
+  }
+}
+
+bool is_bitwise(c10d::ReduceOp::RedOpType op) {
+  return op == c10d::ReduceOp::BAND || op == c10d::ReduceOp::BOR || op == c10d::ReduceOp::BXOR;
+}
+
+}  // namespace
+
+Format moving(at::ScalarType type) {
+  if (const auto number = number_of(type)) return {*number};
+  switch (c10::elementSize(type)) {
+    case 1: return {HCCL_DATA_TYPE_INT8};
+    case 2: return {HCCL_DATA_TYPE_INT16};
+    case 4: return {HCCL_DATA_TYPE_INT32};
+    default: return {HCCL_DATA_TYPE_INT64, c10::elementSize(type) / 8};
+  }
+}
+
+Format reducing(at::ScalarType type, const c10d::ReduceOp& op) {
+  if (const auto number = number_of(type)) return {*number};
+  const bool sums = op.op_ == c10d::ReduceOp::SUM || op.op_ == c10d::ReduceOp::AVG || op.op_ == c10d::ReduceOp::PREMUL_SUM;
+  if (sums && type == at::kComplexFloat) return {HCCL_DATA_TYPE_FP32, 2};
+  if (sums && type == at::kComplexDouble) return {HCCL_DATA_TYPE_FP64, 2};
+  TORCH_CHECK_TYPE(false, "HCCL cannot reduce tensors of type ", type,
+                   ". Convert them to a floating-point or integer type first.");
+}
+
+HcclReduceOp reduction(const c10d::ReduceOp& op, at::ScalarType type) {
+  TORCH_CHECK_VALUE(!is_bitwise(op.op_), "Cannot use ReduceOp.",
+                    op.op_ == c10d::ReduceOp::BAND ? "BAND" : op.op_ == c10d::ReduceOp::BOR ? "BOR" : "BXOR",
+                    " with HCCL");
+  if (type == at::kBool) {
+    TORCH_CHECK_TYPE(op.op_ != c10d::ReduceOp::AVG, "Cannot use ReduceOp.AVG with boolean inputs");
+    return op.op_ == c10d::ReduceOp::PRODUCT || op.op_ == c10d::ReduceOp::MIN ? HCCL_REDUCE_MIN : HCCL_REDUCE_MAX;
+  }
+  switch (op.op_) {
+    case c10d::ReduceOp::SUM:
+    case c10d::ReduceOp::AVG:
+    case c10d::ReduceOp::PREMUL_SUM: return HCCL_REDUCE_SUM;
+    case c10d::ReduceOp::PRODUCT: return HCCL_REDUCE_PROD;
+    case c10d::ReduceOp::MIN: return HCCL_REDUCE_MIN;
+    case c10d::ReduceOp::MAX: return HCCL_REDUCE_MAX;
+    default: TORCH_CHECK_VALUE(false, "Unhandled ReduceOp");
+  }
+}
+
+at::Tensor scaled_input(const at::Tensor& input, const c10d::ReduceOp& op) {
+  if (op.op_ != c10d::ReduceOp::PREMUL_SUM) return input;
+  const auto* factor = static_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+  if (factor->tensor_factor.defined()) return at::mul(input, factor->tensor_factor.to(input.options()));
+  return at::mul(input, factor->double_factor);
+}
+
+void scale_output(at::Tensor& output, const c10d::ReduceOp& op, int ranks) {
+  if (op.op_ != c10d::ReduceOp::AVG || ranks == 1) return;
+  if (at::isIntegralType(output.scalar_type(), false))
+    output.div_(ranks, "trunc");
+  else
+    output.div_(ranks);
+}
+
+void check_tensor(const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.device().type() == c10::DeviceType::PrivateUse1,
+              "HCCL works on npu tensors, but got one on ", tensor.device(),
+              ". Move it with .npu(), or add a backend for its device: init_process_group(\"cpu:gloo,npu:hccl\").");
+  TORCH_CHECK(!tensor.is_sparse(), "Tensors must be dense");
+  TORCH_CHECK(tensor.is_contiguous(tensor.suggest_memory_format()), "Tensors must be contiguous");
+}
+
+const at::Tensor& single(const std::vector<at::Tensor>& tensors) {
+  TORCH_CHECK(tensors.size() == 1, "Expecting one tensor only but got ", tensors.size());
+  check_tensor(tensors[0]);
+  return tensors[0];
+}
+
+void check_alike(const std::vector<at::Tensor>& tensors, const at::Tensor& other) {
+  for (const at::Tensor& tensor : tensors) {
+    check_tensor(tensor);
+    TORCH_CHECK_TYPE(tensor.scalar_type() == other.scalar_type(), "Tensors must have identical type");
+    TORCH_CHECK_VALUE(tensor.device() == other.device(), "Tensors must be on the same npu device");
+  }
+}
+
+at::Tensor flat(const std::vector<at::Tensor>& tensors) {
+  int64_t elements = 0, at = 0;
+  for (const at::Tensor& tensor : tensors) elements += tensor.numel();
+  at::Tensor all = at::empty({elements}, tensors[0].options());
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.numel() != 0) all.narrow(0, at, tensor.numel()).view(tensor.sizes()).copy_(tensor, true);
+    at += tensor.numel();
+  }
+  return all;
+}
+
+void copy_from_flat(const at::Tensor& source, std::vector<at::Tensor>& tensors) {
+  int64_t at = 0;
+  for (at::Tensor& tensor : tensors) {
+    if (tensor.numel() != 0) tensor.copy_(source.narrow(0, at, tensor.numel()).view(tensor.sizes()), true);
+    at += tensor.numel();
+  }
+}
+
+}  // namespace npu::distributed

@@ -1,0 +1,40 @@
+// Tensors, reductions and their numbers in HCCL.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
+#include <optional>
+#include <vector>
+
+#include "hccl.h"
+
+namespace npu::distributed {
+
+// A type as HCCL transports it, and how many of them an element is.
+struct Format {
+  HcclDataType type;
+  uint64_t per_element = 1;
+};
+
+// For operations that only move data: any type, by its size where HCCL has no number for it.
+Format moving(at::ScalarType type);
+// For reductions: throws for types without arithmetic in HCCL. Complex numbers are pairs, and can only be summed.
+Format reducing(at::ScalarType type, const c10d::ReduceOp& op);
+// AVG and PREMUL_SUM are sums here, their scaling is done around them; a sum of booleans is "or". Throws for bitwise ones.
+HcclReduceOp reduction(const c10d::ReduceOp& op, at::ScalarType type);
+
+// Around a reduction, on the current stream: multiplies what goes in (PREMUL_SUM), divides what comes out (AVG).
+at::Tensor scaled_input(const at::Tensor& input, const c10d::ReduceOp& op);
+void scale_output(at::Tensor& output, const c10d::ReduceOp& op, int ranks);
+
+// One dense npu tensor, as c10d hands it over; throws in upstream's words.
+const at::Tensor& single(const std::vector<at::Tensor>& tensors);
+void check_tensor(const at::Tensor& tensor);
+// All of one type, on one device.
+void check_alike(const std::vector<at::Tensor>& tensors, const at::Tensor& other);
+
+at::Tensor flat(const std::vector<at::Tensor>& tensors);           // a copy, end to end
+void copy_from_flat(const at::Tensor& source, std::vector<at::Tensor>& tensors);
+
+}  // namespace npu::distributed

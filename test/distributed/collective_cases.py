@@ -1,0 +1,329 @@
+"""Every collective of torch.distributed on npu tensors against gloo on CPU tensors. Runs in the ranks."""
+
+import functools
+
+import torch
+import torch.distributed as dist
+from torch.distributed import ReduceOp
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+DTYPES = (*FLOATS, *INTEGERS, torch.bool)
+SIZES = (0, 1, 13, 1024, 70001)
+REDUCTIONS = ("SUM", "PRODUCT", "MIN", "MAX", "AVG")
+
+
+def make(dtype, *shape, seed=0):
+    """The same on every run, different on every rank; small integers, so that sums are exact in every type."""
+    generator = torch.Generator().manual_seed(1000 * seed + dist.get_rank())
+    values = torch.randint(0, 3 if dtype not in (torch.bool,) else 2, shape, generator=generator)
+    return values.to(dtype)
+
+
+def reference(op, dtype):
+    """What gloo can do exactly: 16-bit floats and booleans are reduced in a wider type."""
+    wide = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.bool: torch.uint8}.get(dtype, dtype)
+    narrow = {("SUM", torch.bool): "MAX", ("PRODUCT", torch.bool): "MIN"}.get((op, dtype), op)
+    return getattr(ReduceOp, "SUM" if narrow == "AVG" else narrow), wide
+
+
+def averaged(total, op):
+    if op != "AVG":
+        return total
+    size = dist.get_world_size()
+    return total / size if total.is_floating_point() else torch.div(total, size, rounding_mode="trunc")
+
+
+def equal(got, expected, what):
+    expected = expected.to(got.dtype)
+    torch.testing.assert_close(got.cpu(), expected, rtol=1e-3 if got.dtype in FLOATS[:2] else 1e-6, atol=0, msg=lambda m: f"{what}: {m}")
+
+
+def reductions(dtype, size):
+    ranks = dist.get_world_size()
+    for name in REDUCTIONS:
+        if name == "AVG" and dtype == torch.bool:
+            continue
+        op, (host_op, wide) = getattr(ReduceOp, name), reference(name, dtype)
+        what = f"{name} {dtype} {size}"
+        x = make(dtype, size)
+        expected = x.to(wide)
+        dist.all_reduce(expected, host_op)
+        y = x.npu()
+        dist.all_reduce(y, op)
+        equal(y, averaged(expected, name), f"all_reduce {what}")
+        y = x.npu()
+        work = dist.all_reduce(y, op, async_op=True)
+        work.wait()
+        equal(y, averaged(expected, name), f"all_reduce async {what}")
+
+        y = x.npu()
+        dist.reduce(y, ranks - 1, op)
+        if dist.get_rank() == ranks - 1:
+            equal(y, averaged(expected, name), f"reduce {what}")
+
+        x = make(dtype, ranks * size, seed=1)
+        total = x.to(wide)
+        dist.all_reduce(total, host_op)
+        mine = averaged(total, name)[dist.get_rank() * size : (dist.get_rank() + 1) * size]
+        y = torch.empty(size, dtype=dtype, device="npu")
+        dist.reduce_scatter_tensor(y, x.npu(), op)
+        equal(y, mine, f"reduce_scatter_tensor {what}")
+        y = torch.empty(size, dtype=dtype, device="npu")
+        dist.reduce_scatter(y, list(x.npu().chunk(ranks)) if size else [x.npu()] * ranks, op)
+        equal(y, mine, f"reduce_scatter {what}")
+
+
+def movements(dtype, size):
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    x = make(dtype, size) if not dtype.is_complex else torch.complex(make(torch.float32, size), make(torch.float32, size, seed=3)).to(dtype)
+    everyone = [None] * ranks
+    dist.all_gather_object(everyone, x)
+    for root in (0, ranks - 1):
+        y = x.npu()
+        dist.broadcast(y, root)
+        assert torch.equal(y.cpu(), everyone[root]), f"broadcast {dtype} {size}"
+        parts = [torch.empty_like(x).npu() for _ in range(ranks)] if rank == root else None
+        dist.gather(x.npu(), parts, dst=root)
+        if rank == root:
+            assert all(torch.equal(a.cpu(), b) for a, b in zip(parts, everyone)), f"gather {dtype} {size}"
+        y = torch.empty_like(x).npu()
+        dist.scatter(y, [(x + i).to(dtype).npu() if dtype != torch.bool else x.npu() for i in range(ranks)] if rank == root else None, src=root)
+        expected = (everyone[root] + rank).to(dtype) if dtype != torch.bool else everyone[root]
+        assert torch.equal(y.cpu(), expected), f"scatter {dtype} {size}"
+    outputs = [torch.empty_like(x).npu() for _ in range(ranks)]
+    dist.all_gather(outputs, x.npu())
+    assert all(torch.equal(a.cpu(), b) for a, b in zip(outputs, everyone)), f"all_gather {dtype} {size}"
+    y = torch.empty(ranks * size, dtype=dtype, device="npu")
+    dist.all_gather_into_tensor(y, x.npu())
+    assert torch.equal(y.cpu(), torch.cat(everyone)), f"all_gather_into_tensor {dtype} {size}"
+    wide = torch.cat([x] * ranks)
+    y = torch.empty_like(wide).npu()
+    dist.all_to_all_single(y, wide.npu())
+    assert torch.equal(y.cpu(), torch.cat(everyone)), f"all_to_all_single {dtype} {size}"
+    outputs = [torch.empty_like(x).npu() for _ in range(ranks)]
+    dist.all_to_all(outputs, [x.npu() for _ in range(ranks)])
+    assert all(torch.equal(a.cpu(), b) for a, b in zip(outputs, everyone)), f"all_to_all {dtype} {size}"
+    neighbours(x, everyone)
+
+
+def neighbours(x, everyone):
+    """Send and receive in a ring: blocking, asynchronous, batched."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    after, before = (rank + 1) % ranks, (rank - 1) % ranks
+    y = torch.empty_like(x).npu()
+    if rank % 2 == 0:
+        dist.send(x.npu(), after)
+        dist.recv(y, before)
+    else:
+        dist.recv(y, before)
+        dist.send(x.npu(), after)
+    assert torch.equal(y.cpu(), everyone[before]), "send and recv"
+    y = torch.empty_like(x).npu()
+    works = [dist.isend(x.npu(), after), dist.irecv(y, before)]
+    for work in works:
+        work.wait()
+    assert torch.equal(y.cpu(), everyone[before]), "isend and irecv"
+    y, z = torch.empty_like(x).npu(), torch.empty_like(x).npu()
+    operations = [
+        dist.P2POp(dist.isend, x.npu(), after),
+        dist.P2POp(dist.irecv, y, before),
+        dist.P2POp(dist.isend, x.npu(), before),
+        dist.P2POp(dist.irecv, z, after),
+    ]
+    for work in dist.batch_isend_irecv(operations):
+        work.wait()
+    assert torch.equal(y.cpu(), everyone[before]) and torch.equal(z.cpu(), everyone[after]), "batch_isend_irecv"
+
+
+def every_dtype(sizes=(13,)):
+    for dtype in DTYPES:
+        for size in sizes:
+            reductions(dtype, size)
+            movements(dtype, size)
+    for dtype in (torch.complex64, torch.complex128):
+        movements(dtype, 7)
+
+
+def every_size():
+    for size in SIZES:
+        reductions(torch.float32, size)
+        movements(torch.float32, size)
+
+
+def complex_sum():
+    x = torch.complex(make(torch.float32, 9), make(torch.float32, 9, seed=2))
+    expected = torch.view_as_real(x).clone()
+    dist.all_reduce(expected)
+    y = x.npu()
+    dist.all_reduce(y)
+    torch.testing.assert_close(torch.view_as_real(y.cpu()), expected)
+
+
+def premul_sum():
+    for factor in (2.0, torch.tensor([2.0], device="npu")):
+        op = dist._make_nccl_premul_sum(factor)
+        x = make(torch.float32, 11)
+        expected = 2 * x
+        dist.all_reduce(expected)
+        y = x.npu()
+        dist.all_reduce(y, op)
+        torch.testing.assert_close(y.cpu(), expected)
+
+
+def refused_reductions():
+    messages = []
+    for name in ("BAND", "BOR", "BXOR"):
+        try:
+            dist.all_reduce(torch.ones(2, dtype=torch.int32, device="npu"), getattr(ReduceOp, name))
+        except (ValueError, RuntimeError) as error:
+            messages.append(str(error).splitlines()[0])
+    return messages
+
+
+def uneven():
+    from torch_npu.distributed import all_gather_into_tensor_uneven, all_to_all_vc, reduce_scatter_tensor_uneven
+
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    splits = [i + 1 for i in range(ranks)]
+    begin = sum(splits[:rank])
+    x = torch.full((rank + 1, 3), float(rank), device="npu")
+    y = torch.empty(sum(splits), 3, device="npu")
+    all_gather_into_tensor_uneven(y, x, splits)
+    expected = torch.cat([torch.full((i + 1, 3), float(i)) for i in range(ranks)])
+    assert torch.equal(y.cpu(), expected)
+    z = torch.empty(rank + 1, 3, device="npu")
+    work = reduce_scatter_tensor_uneven(z, y, splits, async_op=True)
+    work.wait()
+    assert torch.equal(z.cpu(), expected[begin : begin + rank + 1] * ranks)
+    outputs = [torch.empty(i + 1, device="npu") for i in range(ranks)]
+    dist.all_gather(outputs, torch.full((rank + 1,), float(rank), device="npu"))
+    assert [o.cpu().tolist() for o in outputs] == [[float(i)] * (i + 1) for i in range(ranks)]
+    matrix = [[(i + j) % 3 for j in range(ranks)] for i in range(ranks)]
+    sent, received = matrix[rank], [matrix[i][rank] for i in range(ranks)]
+    y = torch.empty(sum(received), 2, device="npu")
+    all_to_all_vc(y, torch.full((sum(sent), 2), float(rank), device="npu"), matrix)
+    assert y[:, 0].cpu().tolist() == [float(i) for i in range(ranks) for _ in range(received[i])]
+
+
+def coalesced():
+    ranks = dist.get_world_size()
+    tensors = [torch.full((n,), 1.0, device="npu") for n in (1, 100, 70000)]
+    with dist._coalescing_manager(device=torch.device("npu"), async_ops=True) as manager:
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+    manager.wait()
+    assert all(bool((t.cpu() == ranks).all()) for t in tensors)
+    outputs = [torch.empty(ranks * n, device="npu") for n in (2, 30)]
+    inputs = [torch.full((n,), float(dist.get_rank()), device="npu") for n in (2, 30)]
+    with dist._coalescing_manager(device=torch.device("npu")):
+        for output, tensor in zip(outputs, inputs):
+            dist.all_gather_into_tensor(output, tensor)
+    for output, tensor in zip(outputs, inputs):
+        expected = torch.cat([torch.full((tensor.numel(),), float(i)) for i in range(ranks)])
+        assert torch.equal(output.cpu(), expected)
+
+
+def groups_on_two_streams():
+    """Two groups, interleaved on two streams, with work before and behind each collective."""
+    ranks = dist.get_world_size()
+    groups = [dist.new_group(backend="hccl") for _ in range(2)]
+    streams = [torch.npu.Stream() for _ in range(2)]
+    values = [torch.ones(5000, device="npu") for _ in range(2)]
+    torch.npu.synchronize()
+    for _ in range(10):
+        for group, stream, value in zip(groups, streams, values):
+            with torch.npu.stream(stream):
+                value.mul_(2)
+                dist.all_reduce(value, group=group)
+                value.div_(ranks)
+    torch.npu.synchronize()
+    for value in values:
+        assert bool((value.cpu() == 2.0**10).all())
+    for group in groups:
+        dist.destroy_process_group(group)
+
+
+def subgroups():
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    halves = [list(range(0, ranks, 2)), list(range(1, ranks, 2))]
+    groups = [dist.new_group(members, backend="hccl") for members in halves]
+    mine = rank % 2
+    x = torch.tensor([float(rank)], device="npu")
+    dist.all_reduce(x, group=groups[mine])
+    assert x.item() == sum(halves[mine])
+    assert dist.get_backend(groups[mine]) == "hccl"
+
+
+def objects():
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    group = dist.new_group(backend="hccl")
+    gathered = [None] * ranks
+    dist.all_gather_object(gathered, {"rank": rank, "text": "x" * rank}, group=group)
+    assert gathered == [{"rank": i, "text": "x" * i} for i in range(ranks)]
+    values = [rank, "a", None] if rank == 0 else [None] * 3
+    dist.broadcast_object_list(values, src=0, group=group, device=torch.device("npu"))
+    assert values == [0, "a", None]
+    received = [None]
+    dist.scatter_object_list(received, [f"for {i}" for i in range(ranks)] if rank == 0 else None, src=0, group=group)
+    assert received == [f"for {rank}"]
+    collected = [None] * ranks if rank == 0 else None
+    dist.gather_object(rank * 10, collected, dst=0, group=group)
+    assert rank != 0 or collected == [i * 10 for i in range(ranks)]
+
+
+def async_work():
+    """Futures, completion, duration, and memory that is kept while a collective runs."""
+    ranks = dist.get_world_size()
+    x = torch.ones(1000, device="npu")
+    work = dist.all_reduce(x, async_op=True)
+    result = work.get_future().then(lambda future: future.value()[0] / ranks).wait()
+    assert bool((result.cpu() == 1).all())
+    work.wait()
+    torch.npu.synchronize()
+    assert work.is_completed() and work.is_success()
+    for _ in range(50):
+        work = dist.all_reduce(torch.ones(20000, device="npu"), async_op=True)
+        filler = torch.full((20000,), 7.0, device="npu")
+    work.wait()
+    assert filler[0].item() == 7.0
+    dist.barrier()
+
+
+def run_all(names):
+    for name in names:
+        globals()[name]()
+
+
+def large(elements):
+    x = make(torch.float32, elements)
+    expected = x.clone()
+    dist.all_reduce(expected)
+    y = x.npu()
+    dist.all_reduce(y)
+    torch.testing.assert_close(y.cpu(), expected)
+
+
+def functional():
+    """torch.distributed._functional_collectives and the differentiable ones of torch.distributed.nn."""
+    import torch.distributed._functional_collectives as funcol
+    from torch.distributed.nn.functional import all_gather, all_reduce
+
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    x = torch.full((4,), float(rank + 1), device="npu")
+    total = sum(range(1, ranks + 1))
+    assert bool((funcol.all_reduce(x, "sum", dist.group.WORLD).cpu() == total).all())
+    assert funcol.all_gather_tensor(x, 0, dist.group.WORLD).shape == (4 * ranks,)
+    assert bool((funcol.reduce_scatter_tensor(x.repeat(ranks), "sum", 0, dist.group.WORLD).cpu() == total).all())
+    leaf = torch.full((3,), float(rank + 1), device="npu", requires_grad=True)
+    all_reduce(leaf).sum().backward()
+    assert bool((leaf.grad.cpu() == ranks).all())
+    leaf.grad = None
+    all_gather(leaf)[0].sum().backward()
+    assert leaf.grad is not None
+
+
+def reductions_and_movements():
+    for dtype in (torch.float32, torch.int64):
+        reductions(dtype, 13)
+        movements(dtype, 13)

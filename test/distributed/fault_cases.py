@@ -1,0 +1,149 @@
+"""What ranks do in tests of failures. Each returns what it saw; the caller compares."""
+
+import os
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+
+def start(timeout_seconds=60):
+    torch.npu.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("hccl", timeout=timedelta(seconds=timeout_seconds))
+    x = torch.ones(4, device="npu")
+    dist.all_reduce(x)
+    return x[0].item()
+
+
+def error_of(function):
+    try:
+        function()
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+def all_reduce_once(elements=1024, dtype=torch.float32):
+    x = torch.ones(elements, dtype=dtype, device="npu")
+
+    def step():
+        dist.all_reduce(x)
+        x.sum().item()
+
+    return error_of(step)
+
+
+def all_reduce_for_ever():
+    x = torch.ones(1 << 20, device="npu")
+
+    def steps():
+        while True:
+            dist.all_reduce(x, dist.ReduceOp.MAX)
+            x[0].item()
+
+    return error_of(steps)
+
+
+def asynchronous_all_reduce():
+    """The failure reaches the stream that waited for the collective, and every later call."""
+    x = torch.ones(1024, device="npu")
+    work = dist.all_reduce(x, async_op=True)
+
+    def read():
+        work.wait()
+        x.sum().item()
+
+    first = error_of(read)
+    return first, error_of(lambda: dist.all_reduce(x))
+
+
+def late(seconds):
+    time.sleep(seconds)
+    return ""
+
+
+def exit_early():
+    os._exit(0)
+
+
+def different_shapes():
+    return all_reduce_once(1024 + dist.get_rank())
+
+
+def different_dtypes():
+    return all_reduce_once(dtype=(torch.float32, torch.int32)[dist.get_rank()])
+
+
+def different_order():
+    x = torch.ones(8, device="npu")
+
+    def step():
+        dist.all_reduce(x) if dist.get_rank() == 0 else dist.broadcast(x, 0)
+        x.sum().item()
+
+    return error_of(step)
+
+
+def rebuild():
+    """After a failure the same processes go on."""
+    from torch_npu.distributed import reinit_process_group
+
+    error = different_shapes()
+    reinit_process_group()
+    x = torch.ones(4, device="npu")
+    dist.all_reduce(x)
+    return error, x[0].item()
+
+
+def rounds(count):
+    """init/destroy again and again: descriptors, threads and memory stay."""
+    import gc
+
+    def used():
+        return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    torch.npu.set_device(rank)
+    store = dist.TCPStore(address, port, size, rank == 0)
+    x = torch.ones(16, device="npu")
+    seen = []
+    for i in range(count):
+        dist.init_process_group("hccl", store=dist.PrefixStore(str(i), store), rank=rank, world_size=size)
+        dist.all_reduce(x, dist.ReduceOp.MAX)
+        assert x[0].item() == 1
+        dist.barrier()
+        dist.destroy_process_group()
+        if i in (4, count - 1):
+            gc.collect()
+            time.sleep(0.3)
+            seen.append(used())
+    return seen
+
+
+def init_only(init_method):
+    begin = time.monotonic()
+    torch.npu.set_device(int(os.environ["RANK"]))
+    arguments = {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
+    dist.init_process_group("hccl", init_method=init_method, **arguments)
+    x = torch.ones(1, device="npu")
+    dist.all_reduce(x)
+    value = x.item()
+    dist.destroy_process_group()
+    return value, time.monotonic() - begin
+
+
+def default_backend():
+    torch.npu.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group()
+    x, y = torch.ones(2, device="npu"), torch.ones(2)
+    dist.all_reduce(x)
+    dist.all_reduce(y)
+    names = [dist.group.WORLD._get_backend(torch.device(d)).name() for d in ("npu", "cpu")]
+    return names, x.tolist(), y.tolist()
+
+
+def without_root_info():
+    """A process that knows the store but asks for another group than the others have: it waits, and is named."""
+    return error_of(lambda: dist.new_group(timeout=timedelta(seconds=2)))

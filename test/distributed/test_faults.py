@@ -1,0 +1,72 @@
+"""Failures: every other rank raises in time, with the rank and the collective; nothing hangs, nothing is left behind."""
+
+import os
+
+import fault_cases as cases
+import pytest
+from world import World
+
+
+@pytest.fixture
+def three():
+    with World(3, cases.start) as world:
+        yield world
+
+
+def replies(world, ranks):
+    return [world.receive(rank) for rank in ranks]
+
+
+def test_killed_rank_is_named(three):
+    three.send(cases.all_reduce_for_ever)
+    assert not three.connections[0].poll(1.0)
+    three.kill(1)
+    for status, text in replies(three, (0, 2)):
+        assert status == "ok" and "rank 1's process has ended" in text and "all_reduce" in text, text
+
+
+def test_late_rank_is_named_and_reaches_asynchronous_work():
+    with World(2) as world:
+        world.run(cases.start, 2)
+        world.send(cases.asynchronous_all_reduce, ranks=[0])
+        world.send(cases.late, 8, ranks=[1])
+        status, (first, second) = world.receive(0)
+        assert status == "ok" and "rank 1 did not come within 2 s" in first, first
+        assert "rank 1 did not come" in second or "failed" in second, second
+        assert world.receive(1)[0] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (cases.different_shapes, "rank 1 all_reduce(float32, 1025 elements, sum)"),
+        (cases.different_dtypes, "rank 1 all_reduce(int32, 1024 elements, sum)"),
+        (cases.different_order, "rank 1 broadcast(float32, 8 elements, root 0)"),
+    ],
+    ids=["shapes", "dtypes", "order"],
+)
+def test_disagreement_is_named(case, words):
+    with World(2, cases.start) as world:
+        for text in world.run(case):
+            assert "the ranks called different collectives" in text and words in text, text
+
+
+def test_rank_that_exits_early_is_named():
+    with World(2, cases.start) as world:
+        world.send(cases.exit_early, ranks=[1])
+        assert world.receive(1)[0] == "gone"
+        world.send(cases.all_reduce_once, ranks=[0])
+        status, text = world.receive(0)
+        assert status == "ok" and "rank 1's process has ended" in text, text
+
+
+def test_group_can_be_rebuilt_in_the_same_processes():
+    with World(2, cases.start) as world:
+        for error, value in world.run(cases.rebuild):
+            assert "different collectives" in error and value == 2.0
+
+
+def test_rounds_leave_nothing_behind():
+    with World(2) as world:
+        for before, after in world.run(cases.rounds, int(os.environ.get("NPU_TEST_ROUNDS", "30"))):
+            assert after[0] <= before[0] + 2 and after[1] <= before[1] + 2, (before, after)

@@ -1,0 +1,58 @@
+"""Flight recorder, options, timing, and the path between hosts."""
+
+import pickle
+import subprocess
+import sys
+
+import collective_cases
+import tool_cases as cases
+import training_cases
+from world import World, start_hccl
+
+
+def test_flight_recorder_is_read_by_the_analyser(tmp_path):
+    with World(2, start_hccl, {"TORCH_HCCL_TRACE_BUFFER_SIZE": "100"}) as world:
+        dumps = [pickle.loads(text) for text in world.run(cases.recorded, str(tmp_path))]
+    for dump in dumps:
+        names = [entry["profiling_name"] for entry in dump["entries"]]
+        assert names == ["hccl:all_reduce"] * 3 + ["hccl:broadcast", "hccl:barrier"]
+        assert all(entry["state"] == "completed" for entry in dump["entries"])
+        assert any(frame["name"] == "recorded" for frame in dump["entries"][0]["frames"])
+        assert dump["pg_config"]["0"]["ranks"] == "[0, 1]"
+    command = [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", str(tmp_path), "-p", "hccl_trace_rank_"]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
+def test_recorder_is_written_when_a_collective_fails(tmp_path):
+    environment = {
+        "TORCH_HCCL_TRACE_BUFFER_SIZE": "100",
+        "TORCH_HCCL_DUMP_ON_TIMEOUT": "1",
+        "TORCH_HCCL_DEBUG_INFO_TEMP_FILE": str(tmp_path / "trace_"),
+    }
+    with World(2, start_hccl, environment) as world:
+        for path in world.run(cases.dumped_on_failure):
+            with open(path, "rb") as file:
+                entries = pickle.load(file)["entries"]
+            assert entries[-1]["profiling_name"] == "hccl:all_reduce" and entries[-1]["state"] == "scheduled"
+
+
+def test_options(pair):
+    for name, error in pair.run(cases.options):
+        assert name and "hccl_config has no key 'no_such_key'" in error
+
+
+def test_duration(pair):
+    assert all(milliseconds > 0 for milliseconds in pair.run(cases.duration))
+
+
+def test_tensor_of_another_device_is_refused(pair):
+    for text in pair.run(cases.wrong_device):
+        assert "npu" in text
+
+
+def test_path_between_hosts():
+    """Forced by a variable: torch's gloo moves npu tensors through host memory."""
+    with World(2, start_hccl, {"TORCH_NPU_HCCL_TRANSPORT": "gloo"}) as world:
+        world.run(collective_cases.reductions_and_movements)
+        world.run(training_cases.ddp, "mlp")

@@ -1,0 +1,61 @@
+"""The backend "hccl" for torch.distributed. Registered when torch_npu is imported, made when a group first needs it."""
+
+import os
+
+import torch
+import torch.distributed as dist
+
+from torch_npu import _C
+
+
+def register() -> None:
+    dist.Backend.register_backend("hccl", _create, extended_api=True, devices=["npu"])
+
+
+def backend_module():
+    """torch_npu._C._distributed_c10d: ProcessGroupHCCL."""
+    _C._bind_distributed()
+    return _C._distributed_c10d
+
+
+def _create(group, options):
+    module = backend_module()
+    if options is None:
+        options = module.ProcessGroupHCCL.Options()
+    elif not isinstance(options, module.ProcessGroupHCCL.Options):
+        raise TypeError(f"pg_options for hccl must be ProcessGroupHCCL.Options, got {type(options).__name__}")
+    options._timeout = group.timeout
+    options.group_name = group.group_id
+    options.global_ranks_in_group = group.global_ranks_in_group
+    if _needs_gloo(group.store, group.group_rank, group.group_size):
+        inner = dist.ProcessGroupGloo(
+            dist.PrefixStore("gloo", group.store), group.group_rank, group.group_size, timeout=group.timeout
+        )
+        inner._set_sequence_number_for_group()
+        return module.StagedBackend(inner, "hccl")
+    return module.ProcessGroupHCCL(group.store, group.group_rank, group.group_size, options)
+
+
+def _needs_gloo(store, rank: int, size: int) -> bool:
+    """Whether ranks are on several hosts, which softnpu's HCCL does not connect. All ranks come to the same answer."""
+    if not _C.is_softnpu():
+        return False
+    if _C._hccl_transport() == "gloo":
+        return True
+    if size == 1:
+        return False
+    store.set(f"host/{rank}", _host())
+    hosts = {bytes(store.get(f"host/{other}")) for other in range(size)}
+    return len(hosts) > 1
+
+
+def _host() -> str:
+    """The kernel's boot and the network namespace: the same for processes that can share memory and Unix sockets."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return f"{file.read().strip()} {os.stat('/proc/self/ns/net').st_ino}"
+
+
+def hccl_backend(group=None):
+    """The ProcessGroupHCCL (or its stand-in between hosts) of a group."""
+    group = group if group is not None else dist.group.WORLD
+    return group._get_backend(torch.device("npu"))
