@@ -2,7 +2,9 @@
 
 import ast
 import csv
+import html
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -372,3 +374,20 @@ def test_without_libcst_one_sentence(run, tmp_path):
 def test_scripts_are_as_they_were_frozen():
     process = subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=SCRIPTS, capture_output=True, text=True)
     assert process.returncode == 0, process.stdout
+
+
+def test_report_renders_in_a_browser(tree, tmp_path):
+    """Chromium reads the page and finds every row of the CSV files in it."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no chromium is installed")
+    assert main(["convert", "-i", str(tree), "-o", str(tmp_path)]) == 0
+    reports = tmp_path / "project_msft" / "transplant_result_file"
+    picture = tmp_path / "report.png"
+    command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    page = subprocess.run([*command, "--dump-dom", f"file://{reports / 'report.html'}"], capture_output=True, text=True, timeout=120)
+    shown = [html.escape(text, quote=False) for file in reports.glob("*.csv") for row in rows(file)[1:] for text in row[3:]]
+    text = page.stdout.replace("&quot;", '"')
+    assert len(shown) > 5 and [part for part in shown if part not in text] == []
+    subprocess.run([*command, f"--screenshot={picture}", f"file://{reports / 'report.html'}"], capture_output=True, timeout=120)
+    assert picture.stat().st_size > 5000

@@ -1,6 +1,7 @@
 """The report as one HTML page that needs nothing else: what was found, and the changed lines side by side."""
 
 import difflib
+import re
 from html import escape
 
 from torch_npu.migrate.findings import TITLES, FileResult, Kind
@@ -18,11 +19,13 @@ table { border-collapse: collapse; width: 100%; table-layout: fixed; }
 td, th { border: 1px solid var(--line); padding: 4px 8px; text-align: left; vertical-align: top; overflow-wrap: anywhere; }
 th { background: #f6f8fa; } .place { width: 26%; } .api { width: 30%; }
 .code td { font: 13px/1.4 ui-monospace, monospace; white-space: pre-wrap; border-width: 0 1px; }
-.code { border: 1px solid var(--line); } .code td.number { width: 44px; text-align: right; color: var(--muted); padding: 0 6px; }
+.code { border: 1px solid var(--line); } .code td.number { width: 44px; text-align: right; color: var(--muted); padding: 4px 6px; }
 .code col.number { width: 48px; } .old { background: var(--bad); } .new { background: var(--good); }
 .old mark { background: var(--bad-word); } .new mark { background: var(--good-word); } mark { color: inherit; border-radius: 3px; }
 .gap td { background: #f6f8fa; color: var(--muted); text-align: center; } .error { background: var(--bad); }
 """
+
+_FIRST = (Kind.UNSUPPORTED, Kind.UNKNOWN, Kind.CUDA)  # what needs somebody's work
 
 
 def page(title: str, results: list[FileResult], log: list[str]) -> str:
@@ -36,9 +39,9 @@ def page(title: str, results: list[FileResult], log: list[str]) -> str:
         f"<h1>{escape(title)}</h1><p>{len(results)} files read, {len(changed)} changed, {len(errors)} left as they are.</p>",
         f"<nav>{''.join(links)}</nav>",
         _errors(errors),
-        *(_table(kind, results) for kind in Kind if counts[kind] and kind is not Kind.CHANGE),
+        *(_table(kind, results) for kind in _FIRST if counts[kind]),
         _side_by_side(changed),
-        _table(Kind.CHANGE, results) if counts[Kind.CHANGE] else "",
+        *(_table(kind, results) for kind in Kind if counts[kind] and kind not in _FIRST),
         f"<h2>Log</h2><pre>{escape(chr(10).join(log))}</pre>",
     ]
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
@@ -99,10 +102,11 @@ def _row(old: list[str], new: list[str], left: int | None, right: int | None, ch
 
 
 def _words(a: str, b: str) -> tuple[str, str]:
-    """Both lines with the characters that differ marked."""
+    """Both lines with the words that differ marked."""
+    old, new = re.findall(r"\w+|\W", a), re.findall(r"\w+|\W", b)
     left, right = [], []
-    for tag, a1, a2, b1, b2 in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-        mark = (lambda text: escape(text)) if tag == "equal" else (lambda text: f"<mark>{escape(text)}</mark>" if text else "")
-        left.append(mark(a[a1:a2]))
-        right.append(mark(b[b1:b2]))
+    for tag, a1, a2, b1, b2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        for words, line in ((old[a1:a2], left), (new[b1:b2], right)):
+            text = escape("".join(words))
+            line.append(text if tag == "equal" or not text else f"<mark>{text}</mark>")
     return "".join(left), "".join(right)
