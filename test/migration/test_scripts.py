@@ -22,6 +22,7 @@ def needs(condition, what):
 HCCL = needs("hccl" in torch.distributed.Backend.backend_list, "the distributed backend hccl is not registered")
 LSTM = needs(has_kernel("aten::_thnn_fused_lstm_cell", "PrivateUse1"), "aten::_thnn_fused_lstm_cell has no npu kernel")
 GRU = needs(has_kernel("aten::_thnn_fused_gru_cell", "PrivateUse1"), "aten::_thnn_fused_gru_cell has no npu kernel")
+NORM = needs(has_kernel("aten::native_layer_norm_backward", "PrivateUse1"), "aten::native_layer_norm_backward has no npu kernel")
 AUTOCAST = needs(has_kernel("aten::linear", "AutocastPrivateUse1"), "autocast is not registered for npu")
 WITH_APEX = needs(APEX.is_dir() or importlib.util.find_spec("apex"), "apex is not here")
 
@@ -38,7 +39,7 @@ COMMANDS = [
     pytest.param("apex_amp.py --opt-level O2", marks=WITH_APEX),
     pytest.param("apex_amp.py --opt-level O2 --loss-scale 128", marks=WITH_APEX),
     pytest.param("imagenet_ddp.py", marks=HCCL),
-    pytest.param("fsdp2.py", marks=HCCL),
+    pytest.param("fsdp2.py", marks=[HCCL, NORM]),
 ]
 
 

@@ -279,6 +279,16 @@ def test_one_line_on_rank_0(run, rank, lines):
     assert process.stderr.count("\n") == lines == process.stderr.count("transfer_to_npu:")
 
 
+def test_processes_that_the_script_starts_are_silent(run, tmp_path):
+    (tmp_path / "main.py").write_text(
+        "import torch, torch_npu, torch.multiprocessing as mp\n\ndef f(i):\n    assert torch.ones(1).cuda().is_npu\n\n"
+        "if __name__ == '__main__':\n    mp.spawn(f, nprocs=2)\n"
+    )
+    process = run("import subprocess, sys; sys.exit(subprocess.run([sys.executable, 'main.py']).returncode)", TORCH_TRANSFER_TO_NPU="1")
+    assert process.returncode == 0, process.stderr
+    assert process.stderr.count("transfer_to_npu:") == 1
+
+
 def test_nothing_happens_unless_asked(check):
     check("assert not torch.cuda.is_available() and 'torch_npu.contrib' not in __import__('sys').modules")
     check("from torch_npu.contrib._transfer import table\nassert not torch.cuda.is_available()")

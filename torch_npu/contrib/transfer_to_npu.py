@@ -27,7 +27,8 @@ def apply(exclude: Iterable[str] = ()) -> None:
     if patches.is_active():
         return
     patches.apply([*exclude, *filter(None, map(str.strip, os.environ.get(EXCLUDE, "").split(",")))])
-    if os.environ.get("RANK", "0") == "0" and multiprocessing.parent_process() is None:
+    # A spawned process knows its name, and not yet its parent, when it imports the script.
+    if os.environ.get("RANK", "0") == "0" and multiprocessing.current_process().name == "MainProcess":
         count = len(report().rows)
         print(
             f"transfer_to_npu: torch.cuda, 'cuda' and 'nccl' mean npu and hccl from here on ({count} names redirected; "
