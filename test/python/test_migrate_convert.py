@@ -57,6 +57,11 @@ def converted(code: str, **options) -> str:
         ("torch.profiler.ProfilerActivity.CUDA", "torch.profiler.ProfilerActivity.PrivateUse1"),
         ('backends = {"cuda": "nccl"}["cuda"]', 'backends = {"npu": "hccl"}["npu"]'),
         ('hasattr(torch, "cuda")', 'hasattr(torch, "npu")'),
+        ('os.environ["CUDA_VISIBLE_DEVICES"] = "0"', 'os.environ["ASCEND_RT_VISIBLE_DEVICES"] = "0"'),
+        ("x.type(torch.cuda.FloatTensor)", 'x.type("torch.npu.FloatTensor")'),
+        ("list(map(torch.Tensor.cuda, xs))", "list(map(torch.Tensor.npu, xs))"),
+        ("torch.set_default_tensor_type('torch.cuda.FloatTensor')",
+         '(torch.set_default_dtype(torch.float32), torch.set_default_device("npu"))'),
         ("class A:\n    def cuda(self): return super().cuda()", "class A:\n    def npu(self): return super().npu()"),
     ],
 )
@@ -110,10 +115,11 @@ def test_import_is_inserted_behind_a_comment_and_at_the_end():
 
 
 def test_what_npu_lacks_is_listed_and_left():
-    code = "import torch\nfrom torch.cuda import cudart\ntorch.cuda.cudart().cudaProfilerStart()\n"
+    code = "import torch\nfrom torch.cuda import cudart, init\ntorch.cuda.cudart().cudaProfilerStart()\n"
     result = convert_source(code.encode(), "a.py")
     assert result.after == code
-    assert [(finding.line, finding.api) for finding in result.findings] == [(2, "torch.cuda.cudart"), (3, "torch.cuda.cudart")]
+    found = [(finding.line, finding.api) for finding in result.findings]
+    assert found == [(2, "torch.cuda.cudart"), (2, "torch.cuda.init"), (3, "torch.cuda.cudart")]
     assert {finding.kind for finding in result.findings} == {Kind.UNSUPPORTED}
 
 
@@ -199,7 +205,7 @@ def rows(path: Path) -> list[list[str]]:
         return list(csv.reader(file))
 
 
-def test_folder(tree, tmp_path):
+def test_folder(tree, tmp_path, capsys):
     before = state(tree)
     assert main(["convert", "-i", str(tree), "-o", str(tmp_path / "out")]) == 0
     assert state(tree) == before
@@ -221,6 +227,8 @@ def test_folder(tree, tmp_path):
     page = (reports / "report.html").read_text()
     assert "<mark>" in page and "add_one" in page and "kernel.cu" in page
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["project_msft"]
+    printed = capsys.readouterr().out
+    assert str(reports) in printed and "1 files changed" in printed and "float64" in printed
 
 
 def test_file_under_the_known_name(tmp_path, capsys):

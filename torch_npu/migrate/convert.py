@@ -4,12 +4,13 @@ import re
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from torch_npu.migrate import project, report
 from torch_npu.migrate.analysis.uses import depth, parse
-from torch_npu.migrate.findings import FileResult
+from torch_npu.migrate.findings import FileResult, Kind
 from torch_npu.migrate.project import Output, Refusal, Source
 
 _MAX_DEPTH = 300
@@ -68,6 +69,7 @@ def _convert(source: Path, output: Output, options, distributed: bool, progress:
             _write_run_script(tree, options.main_file)
         report.write(tree / report.FOLDER, results, title, log)
         output.commit(tree)
+        print(f"reports: {output.final / report.FOLDER}")
     else:
         folder = output.final.parent / f"{output.final.stem}_{report.FOLDER}"
         report.write(output.work / "report", results, title, log)
@@ -77,6 +79,11 @@ def _convert(source: Path, output: Output, options, distributed: bool, progress:
         (output.work / "report").replace(folder)
         if distributed:
             _write_run_script(output.final.parent, output.final.name)
+        print(f"reports: {folder}")
+    counts = Counter(finding.kind for result in results for finding in result.findings)
+    print("; ".join([log[-1], *(f"{counts[kind]} {kind.value}" for kind in Kind if counts[kind])]))
+    if counts[Kind.PRECISION]:
+        print(f"warning: {counts[Kind.PRECISION]} places touch precision (float64, TF32), see {Kind.PRECISION.value}.csv")
     failed = [result for result in results if result.error and result.path.endswith((".py", ".ipynb"))]
     for result in failed:
         print(f"{result.path}: {result.error}", file=sys.stderr)

@@ -10,8 +10,9 @@ import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
 
 from torch_npu.migrate import cuda_names, project
-from torch_npu.migrate.edits import Edit, apply, insert_line, line_of
+from torch_npu.migrate.edits import Edit, apply, line_of
 from torch_npu.migrate.findings import FileResult, Finding, Kind
+from torch_npu.migrate.insertion import insert_import
 
 # Text that is no device although it says "cuda": names of options and of attributes.
 _NOT_A_DEVICE_KEYWORDS = {"dest", "name", "help", "description", "key", "metavar", "prog", "title", "label"}
@@ -45,7 +46,7 @@ def convert_source(source: bytes, path: str, options: Options | None = None, dis
 
         edits += edits_for_distributed(wrapper, options.target_model)
     if edits:
-        edits = [*edits, *_insert_import(wrapper, options.specify_device, visitor.imports_torch_npu, distributed)]
+        edits = [*edits, *insert_import(wrapper, options.specify_device, visitor.imports_torch_npu, distributed)]
         # libcst drops blanks at the very end of some files; up to there its text is the source's.
         last = max(edit.end for edit in edits)
         if module.code.encode()[:last] != text[:last]:
@@ -132,12 +133,20 @@ class _Visitor(cst.CSTVisitor):
                 text = "npu" if alias.asname else "npu as cuda"
                 self._replace(alias.name, text, "torch.cuda", "torch.npu")
             elif is_cuda and cuda_names.on_npu(f"{module}.{name}") is None:
-                missing.append((alias, f"{module}.{name}"))
-        for alias, name in missing:
-            self._find(Kind.UNSUPPORTED, alias, name, cuda_names.why_not(name))
-        if is_cuda and not missing:
+                missing.append((name, f"{module}.{name}"))
+        if is_cuda and missing:
+            self._cannot_split(node, module, dict(missing))
+        elif is_cuda:
             self._module(node.module, module)
         self._skip_children(node)
+
+    def _cannot_split(self, node: cst.ImportFrom, module: str, missing: dict[str, str]) -> None:
+        """One name that npu lacks keeps the whole import as it is: the others are named too."""
+        for alias in node.names:
+            name = f"{module}.{_code(alias.name)}"
+            apart = f"import it from {cuda_names.on_npu(module)}, apart from the others"
+            tip = cuda_names.why_not(name) if name in missing.values() else apart
+            self._find(Kind.UNSUPPORTED, alias, name, tip)
 
     def _module(self, node: cst.BaseExpression, name: str) -> None:
         if cuda_names.on_npu(name) is None:
@@ -166,6 +175,8 @@ class _Visitor(cst.CSTVisitor):
             else:
                 self._replace(node, '"hccl"', name, '"hccl"')
                 self._skip_children(node)
+        elif name in ("torch.Tensor.cuda", "torch.nn.Module.cuda"):
+            self._replace(node.attr, "npu", name, name.replace("cuda", "npu"))
         elif node.attr.value == "is_cuda":
             self._replace(node.attr, "is_npu", "is_cuda", "is_npu")
 
@@ -180,14 +191,34 @@ class _Visitor(cst.CSTVisitor):
             self._find(Kind.UNSUPPORTED, node, name, cuda_names.why_not(name))
             return
         part = _cuda_part(node, self.imports)
-        if part is not None:
+        if name.endswith("Tensor") and self._is_argument_of_type(node):
+            self._replace(node, f'"{target}"', name, f'"{target}"')  # .type() knows the npu's types by name only
+        elif part is not None:
             self._replace(part, "npu", name, target)
             renamed, last = target.rpartition(".")[2], name.rpartition(".")[2]
             if renamed != last and name.count(".") == 2 and isinstance(node, cst.Attribute):
                 self._replace(node.attr, renamed, name, target)
 
+    def _is_argument_of_type(self, node: cst.CSTNode) -> bool:
+        call = self.parents.get(self.parents.get(node))
+        return isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "type"
+
+    def _default_tensor_type(self, node: cst.Call, name: str) -> None:
+        """The npu has no default tensor type: its dtype and device are set apart."""
+        value = node.args[0].value if len(node.args) == 1 else None
+        kind = value.raw_value if isinstance(value, cst.SimpleString) else self.imports.dotted(value) if value else None
+        match = re.fullmatch(r"torch\.cuda\.(\w+)Tensor", kind or "")
+        dtype = match and {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16"}.get(match.group(1))
+        if dtype and isinstance(node.func, cst.Attribute):
+            torch = _code(node.func.value)
+            text = f'({torch}.set_default_dtype({torch}.{dtype}), {torch}.set_default_device("npu"))'
+            self._replace(node, text, name, 'torch.set_default_dtype() and torch.set_default_device("npu")')
+            self._skip_children(node)
+
     def visit_Call(self, node: cst.Call) -> None:
         name = self.imports.dotted(node.func)
+        if name == "torch.set_default_tensor_type":
+            self._default_tensor_type(node, name)
         if isinstance(node.func, cst.Attribute) and node.func.attr.value == "cuda" and name in (None, *_unresolved(name)):
             self._replace(node.func.attr, "npu", ".cuda()", ".npu()")
             self.skip.add(id(node.func))
@@ -239,7 +270,7 @@ class _Visitor(cst.CSTVisitor):
         if isinstance(parent, cst.Expr):  # a docstring, or text that nobody reads
             return False
         if isinstance(parent, (cst.Index, cst.SubscriptElement)):
-            return value in self.dict_keys
+            return value in self.dict_keys or value.startswith("CUDA_")
         if isinstance(parent, cst.Arg):
             if parent.keyword is not None and parent.keyword.value in _NOT_A_DEVICE_KEYWORDS:
                 return False
@@ -287,43 +318,3 @@ def _dict_keys(module: cst.Module) -> set[str]:
     keys = Keys()
     module.visit(keys)
     return keys.found
-
-
-def _is_docstring(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Expr) and isinstance(node.value, (cst.SimpleString, cst.ConcatenatedString))
-
-
-def _insert_import(wrapper: MetadataWrapper, specify_device: bool, present: bool, distributed: bool) -> list[Edit]:
-    """`import torch_npu` after the first import of torch at the top of the file, or after its docstring."""
-    module, spans = wrapper.module, wrapper.resolve(ByteSpanPositionProvider)
-    newline = module.default_newline
-    after, is_torch = None, False
-    for index, statement in enumerate(module.body):
-        if not isinstance(statement, cst.SimpleStatementLine):
-            continue
-        first = statement.body[0]
-        code = _code(first)
-        if re.match(r"(import|from) torch\b", code):
-            after, is_torch = statement, True
-            break
-        if re.match(r"from __future__", code) or (index == 0 and _is_docstring(first)):
-            after = statement
-    lines = [] if present else ["import torch_npu"]
-    if specify_device or distributed:
-        lines += [line for line in ("import os", "import torch", "import torch.distributed") if line != "import torch" or not is_torch]
-    if distributed:
-        lines += [
-            'torch.npu.set_device(int(os.environ.get("LOCAL_RANK", 0)))',
-            "if not torch.distributed.is_initialized():",
-            '    torch.distributed.init_process_group("hccl")',
-        ]
-    elif specify_device:
-        lines += ['torch.npu.set_device(int(os.environ.get("DEVICE_ID", 0)))']
-    if not lines:
-        return []
-    text = module.code.encode()
-    if after is None:
-        start = spans[module.body[0]].start if module.body else len(text)
-        start = text.rfind(b"\n", 0, start) + 1
-        return [Edit(start, start, newline.join(lines) + newline, lines[0], "inserted")]
-    return [insert_line(text, spans[after].start + spans[after].length, lines, newline, lines[0], "inserted")]

@@ -46,12 +46,20 @@ def why_not(name: str) -> str:
     return "npu has no such function; remove the call, or run it only where torch.cuda.is_available()"
 
 
+_WORDS = {
+    "nccl": "hccl",
+    "NCCL": "HCCL",
+    "CUDA_VISIBLE_DEVICES": "ASCEND_RT_VISIBLE_DEVICES",
+    "CUDA_LAUNCH_BLOCKING": "ASCEND_LAUNCH_BLOCKING",
+}
+
+
 def string_on_npu(text: str) -> str | None:
-    """A device, backend or tensor type in a string, said for npu; None for any other text."""
+    """A device, backend, tensor type or environment variable in a string, said for npu; None for any other text."""
     if text == "cuda" or text.startswith("cuda:"):
         return ",".join(_pair_on_npu(part) for part in text.split(","))
-    if text in ("nccl", "NCCL"):
-        return "hccl" if text == "nccl" else "HCCL"
+    if text in _WORDS:
+        return _WORDS[text]
     if "cuda:nccl" in text.split(","):
         return ",".join(_pair_on_npu(part) for part in text.split(","))
     if text.startswith("torch.cuda.") and text.endswith(("Tensor", "Storage")):
