@@ -26,6 +26,7 @@ EXAMPLES = ROOT / "tools/api_examples"
 MODULES = {
     "torch_npu.npu": ("torch.npu", [f"torch_npu.npu.{part}" for part in ("devices", "streams", "memory", "random", "autocast_utils")]),
     "torch_npu.npu.amp": ("torch.npu.amp", ["torch_npu.npu.amp"]),
+    "torch_npu.npu.nvtx": ("torch.npu.nvtx", ["torch_npu.npu.nvtx"]),
     "torch_npu.npu.utils": ("torch.npu.utils", ["torch_npu.npu.utils"]),
     "torch_npu.utils": ("torch_npu.utils", ["torch_npu.utils"]),
     "torch_npu.optim": ("torch_npu.optim", ["torch_npu.optim"]),

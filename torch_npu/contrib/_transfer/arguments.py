@@ -7,16 +7,15 @@ enabled = False  # wrappers outlive undo() where other modules hold them; then t
 
 def device(value):
     """A device in any form torch takes: a string, a torch.device, or a list, tuple or dict of them."""
-    if not enabled:
-        return value
-    if isinstance(value, str):
-        return "npu" + value[4:] if value == "cuda" or value.startswith("cuda:") else value
-    if isinstance(value, torch.device):
-        return torch.device("npu", value.index) if value.type == "cuda" else value
-    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-        changed = type(value)(map(device, value))
+    kind = type(value)
+    if kind is str:
+        return "npu" + value[4:] if value[:4] == "cuda" and value[4:5] in ("", ":") and enabled else value
+    if kind is torch.device:
+        return torch.device("npu", value.index) if value.type == "cuda" and enabled else value
+    if kind in (list, tuple):
+        changed = kind(map(device, value))
         return changed if changed != value else value
-    if isinstance(value, dict) and value:
+    if kind is dict:
         changed = {key: device(item) for key, item in value.items()}
         return changed if changed != value else value
     return value

@@ -39,7 +39,7 @@ def apply(exclude: Iterable[str]) -> None:
     arguments.enabled = True
     _device._device_constructors()  # torch keeps a set of its factories: it is to hold the originals
     for module, source in table.MODULES.items():
-        _mirror(module, importlib.import_module(source), but=REPLACEMENTS)
+        _mirror(module, importlib.import_module(source), but=REPLACEMENTS.keys() - UNLESS_NPU_HAS_IT)
     for name, ours in table.RENAMED.items():
         if hasattr(torch.npu, ours):
             _patch(name, f"is torch.npu.{ours}", lambda _, row, ours=ours: getattr(torch.npu, ours))
@@ -91,11 +91,10 @@ def _mirror(module: str, source, but: Container[str]) -> None:
     """Every public name of a module of torch.npu takes the place of the one in the module of torch.cuda."""
     private = table.PRIVATE_NAMES if module == "torch.cuda" else ()
     private = table.PRIVATE_MEMORY_NAMES if module == "torch.cuda.memory" else private
-    for name, value in list(vars(source).items()):
-        if (name.startswith("_") and name not in private) or inspect.ismodule(value):
-            continue
-        target = f"{module}.{name}"
-        if target in but:
+    public = getattr(source, "__all__", [name for name in vars(source) if not name.startswith("_")])
+    for name in [*public, *private]:
+        value, target = getattr(source, name), f"{module}.{name}"
+        if inspect.ismodule(value) or target in but:
             continue
         if wrappers.is_plain_function(value):
             _patch(target, f"is torch.npu.{name}", lambda _, row, value=value: wrappers.counting(value, row))
@@ -127,8 +126,6 @@ def _change(owner, path: list[str], target: str, effect: str, make) -> None:
     if owner is _MISSING or not (hasattr(owner, name) or is_new):
         return
     old = getattr(owner, name, None)
-    if inspect.isclass(owner) and name in ("is_cuda",):
-        old = inspect.getattr_static(owner, name)
     row = Row(target, effect)
     new = make(old, row)
     _saved.append((owner, name, _own(owner, name)))

@@ -38,7 +38,7 @@ def _storage_cuda(original, row):
 
 def _is_cuda(original, row):
     def is_cuda(self) -> bool:
-        return self.is_npu or original.__get__(self)
+        return self.device.type in ("npu", "cuda")
 
     return property(is_cuda)
 

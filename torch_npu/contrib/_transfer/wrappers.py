@@ -35,8 +35,31 @@ class Parameter:
 def rewriting(original: Callable, spec: str, row: Row) -> Callable:
     """`original` with the parameters of `spec` rewritten."""
     parameters = [Parameter(text) for text in spec.split()]
-    if not any(parameter.position is not None for parameter in parameters):
-        return _rewriting_keywords(original, parameters, row)
+    if len(parameters) > 1 or parameters[0].default is not None:
+        return _rewriting_any(original, parameters, row)
+    name, position, rewrite = parameters[0].name, parameters[0].position, parameters[0].rewrite
+
+    @functools.wraps(original)
+    def wrapper(*args, **kwargs):
+        if name in kwargs:
+            value = kwargs[name]
+            changed = rewrite(value)
+            if changed is not value:
+                kwargs[name] = changed
+                row.uses += 1
+        elif position is not None and len(args) > position:
+            value = args[position]
+            changed = rewrite(value)
+            if changed is not value:
+                args = (*args[:position], changed, *args[position + 1 :])
+                row.uses += 1
+        return original(*args, **kwargs)
+
+    return wrapper
+
+
+def _rewriting_any(original: Callable, parameters: list[Parameter], row: Row) -> Callable:
+    """The general case; the one above is on the path of every tensor.to()."""
 
     @functools.wraps(original)
     def wrapper(*args, **kwargs):
@@ -45,23 +68,6 @@ def rewriting(original: Callable, spec: str, row: Row) -> Callable:
             args = parameter.apply(args, kwargs)
         if args is not before or any(new is not old for new, old in zip(kwargs.values(), values)):
             row.uses += 1
-        return original(*args, **kwargs)
-
-    return wrapper
-
-
-def _rewriting_keywords(original: Callable, parameters: list[Parameter], row: Row) -> Callable:
-    """The frequent case, torch.zeros(..., device=...), with little to do where no device is given."""
-    names = {parameter.name: parameter.rewrite for parameter in parameters}
-
-    @functools.wraps(original)
-    def wrapper(*args, **kwargs):
-        for name, rewrite in names.items():
-            if name in kwargs:
-                value = kwargs[name]
-                kwargs[name] = changed = rewrite(value)
-                if changed is not value:
-                    row.uses += 1
         return original(*args, **kwargs)
 
     return wrapper
