@@ -207,6 +207,8 @@ def test_backend_names(transfer):
     assert arguments.backend("cpu:gloo,cuda:nccl") == "cpu:gloo,npu:hccl"
     assert arguments.backend(None) is None
     assert "cuda" not in torch.distributed.Backend.default_device_backend_map
+    assert torch.distributed.ProcessGroupNCCL.__name__ == "ProcessGroupHCCL"
+    assert torch.distributed.ProcessGroupNCCL.Options() is not None
     assert torch.distributed.is_nccl_available() == ("hccl" in torch.distributed.Backend.backend_list)
 
 

@@ -96,6 +96,12 @@ def _is_nccl_available(original, row):
     return is_nccl_available
 
 
+def _process_group_nccl(original, row):
+    from torch_npu.distributed.backend import backend_module
+
+    return backend_module().ProcessGroupHCCL
+
+
 def _autograd_profiler(original, row):
     """torch.autograd.profiler.profile(use_cuda=True) or (use_device="cuda")."""
 
@@ -141,6 +147,8 @@ REPLACEMENTS: dict[str, Callable] = {
     "torch.cuda.ipc_collect": _no_arguments(lambda: None),  # npu tensors are not shared between processes
     "torch.distributed.is_nccl_available": _is_nccl_available,
     "torch.distributed.distributed_c10d.is_nccl_available": _is_nccl_available,
+    "torch.distributed.ProcessGroupNCCL": _process_group_nccl,
+    "torch.distributed.distributed_c10d.ProcessGroupNCCL": _process_group_nccl,
     "torch.distributed:Backend.default_device_backend_map": _default_backends,
     "torch.autograd.profiler:profile.__init__": _autograd_profiler,
 }
