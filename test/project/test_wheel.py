@@ -73,6 +73,13 @@ def test_autoload_entry_point(unpacked):
     assert "[torch.backends]\ntorch_npu = torch_npu:_autoload" in entry_points
 
 
+def test_migration_tool_is_a_command_and_in_the_toolkit_folder(unpacked):
+    info = unpacked / "torch_npu-2.13.0.dist-info"
+    assert "ms_fmk_transplt.py = torch_npu.migrate.ms_fmk_transplt:main" in (info / "entry_points.txt").read_text()
+    assert "Provides-Extra: migrate" in (info / "METADATA").read_text()
+    assert (unpacked / "torch_npu/softnpu/tools/ms_fmk_transplt/ms_fmk_transplt.py").is_file()
+
+
 @pytest.fixture
 def venv(tmp_path):
     """A virtual environment that sees this one's torch and pip, but holds nothing itself."""
