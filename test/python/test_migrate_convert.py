@@ -3,11 +3,13 @@
 import ast
 import csv
 import html
+import io
 import os
 import shutil
 import stat
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from torch_npu.migrate.__main__ import main  # noqa: E402
 from torch_npu.migrate.converter import Options, convert_source  # noqa: E402
 from torch_npu.migrate.findings import Kind  # noqa: E402
 from torch_npu.migrate.ms_fmk_transplt import main as ms_fmk_transplt  # noqa: E402
+from torch_npu.migrate.progress import Progress  # noqa: E402
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "migration" / "scripts"
 
@@ -354,12 +357,34 @@ def test_existing_output_needs_force(tree, tmp_path, capsys):
     assert not existing.exists() and (tmp_path / "project_msft" / "train.py").exists()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_read_only_output(tree, tmp_path, capsys):
     out = tmp_path / "locked"
     out.mkdir(mode=0o500)
+    out = Path("/proc/self") if os.geteuid() == 0 else out  # root may write anywhere else
     assert main(["convert", "-i", str(tree), "-o", str(out)]) == 1
     assert "cannot write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("answer", "replaced"), [("y", True), ("n", False), ("", False)])
+def test_a_person_is_asked_about_an_existing_output(tree, tmp_path, monkeypatch, answer, replaced):
+    kept = tmp_path / "project_msft" / "kept.txt"
+    kept.parent.mkdir()
+    kept.write_text("")
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda question: answer)
+    assert main(["convert", "-i", str(tree), "-o", str(tmp_path)]) == int(not replaced)
+    assert kept.exists() != replaced
+
+
+def test_progress_is_a_bar_on_a_terminal():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    entries = [types.SimpleNamespace(path=f"{index}.py") for index in range(3)]
+    terminal, pipe = Terminal(), io.StringIO()
+    assert list(Progress(terminal).over(entries)) == list(Progress(pipe).over(entries)) == entries
+    assert f"[{'#' * 30}] 3/3 2.py" in terminal.getvalue() and pipe.getvalue() == ""
 
 
 def test_a_failure_leaves_no_output(tree, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from torch_npu.migrate.progress import Progress
 from torch_npu.migrate.project import Refusal
 
 
@@ -70,22 +71,6 @@ def run_convert(arguments: argparse.Namespace) -> int:
 def confirm(path: Path) -> bool:
     """Asks a person; in a pipe there is nobody to ask."""
     return sys.stdin.isatty() and input(f"{path} exists already. Replace it? [y/N] ").strip().lower() in ("y", "yes")
-
-
-class Progress:
-    """One line that counts files, on a terminal only."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self, path: str) -> None:
-        self.count += 1
-        if sys.stderr.isatty():
-            print(f"\r{self.count:>6}  {path[-70:]:<70}", end="", file=sys.stderr, flush=True)
-
-    def done(self) -> None:
-        if self.count and sys.stderr.isatty():
-            print(file=sys.stderr)
 
 
 def guarded(function, *arguments) -> int:

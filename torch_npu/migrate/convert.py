@@ -11,6 +11,7 @@ from pathlib import Path
 from torch_npu.migrate import project, report
 from torch_npu.migrate.analysis.uses import depth, parse
 from torch_npu.migrate.findings import FileResult, Kind
+from torch_npu.migrate.progress import Progress
 from torch_npu.migrate.project import Output, Refusal, Source
 
 _MAX_DEPTH = 300
@@ -19,7 +20,7 @@ _NO_LIBCST = 'conversion needs libcst, which is not installed; cure: pip install
 
 
 def run(source: Path, out: Path, options=None, distributed: bool = False, force: bool = False,
-        confirm: Callable[[Path], bool] | None = None, progress: Callable[[str], None] | None = None) -> int:  # fmt: skip
+        confirm: Callable[[Path], bool] | None = None, progress: Progress | None = None) -> int:  # fmt: skip
     """Converts `source` to `out` (a file, or the folder in which <name>_msft is made). Returns the exit code.
 
     A file that cannot be converted is copied as it is and named in the report, and the exit code is 1; the rest is done.
@@ -43,17 +44,16 @@ def run(source: Path, out: Path, options=None, distributed: bool = False, force:
         final = out / source.name if out.is_dir() else out
     output = Output(final, source, force, confirm)
     try:
-        return _convert(source, output, options, distributed, progress or (lambda text: None))
+        return _convert(source, output, options, distributed, progress or Progress())
     finally:
         output.close()
 
 
-def _convert(source: Path, output: Output, options, distributed: bool, progress: Callable[[str], None]) -> int:
+def _convert(source: Path, output: Output, options, distributed: bool, progress: Progress) -> int:
     started, results = time.monotonic(), []
     tree = output.work / "tree"
     tree.mkdir()
-    for entry in project.sources(source):
-        progress(entry.path)
+    for entry in progress.over(project.sources(source)):
         is_main = distributed and (not source.is_dir() or Path(entry.path) == Path(options.main_file))
         results.append(_convert_file(entry, tree, options, is_main))
     lines = sum(result.before.count("\n") for result in results)

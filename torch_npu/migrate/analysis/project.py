@@ -13,21 +13,23 @@ from torch_npu.migrate.analysis.native import NATIVE_SUFFIXES, analyse_native, n
 from torch_npu.migrate.analysis.operators import Support
 from torch_npu.migrate.analysis.python import Analysis, analyse_python
 from torch_npu.migrate.findings import FileResult, Kind
+from torch_npu.migrate.progress import Progress
 from torch_npu.migrate.project import Output, Refusal, Source
 
 _MAX_PACKAGE_FILES = 2000
+_SUFFIXES = {".py", ".ipynb", *NATIVE_SUFFIXES}
 
 
 def run(root: Path, out: Path | None, json_file: Path | None, fail_on: str, third_party: bool, force: bool,
-        confirm: Callable[[Path], bool] | None, progress) -> int:  # fmt: skip
+        confirm: Callable[[Path], bool] | None, progress: Progress) -> int:  # fmt: skip
     """Returns the exit code: 1 if a file cannot be read, or if `fail_on` is met."""
     if not root.exists():
         raise Refusal(f"the input {root} does not exist")
     output = Output(out / f"{root.resolve().stem}_analysis", root, force, confirm) if out else None
     try:
         started = time.monotonic()
-        analyses = list(analyse(project.sources(root), progress))
-        progress.done()
+        entries = [entry for entry in project.sources(root) if entry.suffix in _SUFFIXES]
+        analyses = list(analyse(progress.over(entries)))
         result = summarise(analyses, time.monotonic() - started)
         if third_party:
             result["third_party"] = read_packages(analyses)
@@ -51,11 +53,8 @@ def exit_code(counts: dict[str, int], fail_on: str) -> int:
     return 1 if any(counts.get(name, 0) for name in bad) else 0
 
 
-def analyse(sources: Iterable[Source], progress: Callable[[str], None]) -> Iterable[Analysis]:
+def analyse(sources: Iterable[Source]) -> Iterable[Analysis]:
     for entry in sources:
-        if entry.suffix not in {".py", ".ipynb", *NATIVE_SUFFIXES}:
-            continue
-        progress(entry.path)
         if entry.problem:
             yield Analysis(entry.path, error=entry.problem)
             continue
@@ -133,8 +132,9 @@ def table(result: dict) -> str:
     float64 = sum(finding["kind"] == Kind.PRECISION.value for finding in result["findings"])
     lines += [f"warning: {float64} places touch precision (float64, TF32), see api_precision_advice"] if float64 else []
     lines += [f"error      {error['file']}: {error['error']}" for error in result["errors"]]
-    lines += [f"package    {name}: {found['files']} files, {found['cuda']} uses of torch.cuda" for name, found in
-              result.get("third_party", {}).items()]  # fmt: skip
+    for name, found in result.get("third_party", {}).items():
+        missing = f", not supported: {', '.join(found['unsupported'])}" if found["unsupported"] else ""
+        lines.append(f"package    {name}: {found['files']} files, {found['cuda']} uses of torch.cuda{missing}")
     counts = ", ".join(f"{result['support'].get(str(kind), 0)} {kind}" for kind in Support)
     lines.append(f"{result['files']} files, {result['lines']} lines in {result['seconds']:.1f} s; torch APIs: {counts}")
     return "\n".join(lines)
@@ -154,7 +154,7 @@ def read_packages(analyses: list[Analysis]) -> dict[str, dict]:
             continue
         root = Path(list(spec.submodule_search_locations)[0])
         entries = [entry for entry, _ in zip(project.sources(root), range(_MAX_PACKAGE_FILES)) if entry.suffix == ".py"]
-        read = list(analyse(entries, lambda path: None))
+        read = list(analyse(entries))
         uses = Counter(use.api for analysis in read for use in analysis.uses if use.certain)
         missing = sorted({finding.api for analysis in read for finding in analysis.findings if finding.kind is Kind.UNSUPPORTED})
         found[name] = {
