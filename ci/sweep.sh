@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Longer checks that are not part of ci/test.sh. Usage: bash ci/sweep.sh asan|tsan|stress|distributed [arguments of the script]
+# Longer checks that are not part of ci/test.sh. Usage: bash ci/sweep.sh asan|tsan|stress|distributed|models [arguments of the script]
 #   asan, tsan  the C++ tests of abi/ and softnpu/ under AddressSanitizer or ThreadSanitizer
 #   stress      threads x streams x cards at random for a minute, in every mode of softnpu and the task queue
 #   distributed collectives x types x reductions x sizes and training with 2, 4 and 8 ranks; faults; 200 rounds of init
+#   models      networks trained on CPU and npu side by side, libraries from PyPI, memory over 2,000 steps
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 sweep=${1:-}
@@ -36,7 +37,14 @@ case "$sweep" in
   distributed)
     python3 test/distributed/sweep.py "$@"
     NPU_TEST_ROUNDS=200 python3 -m pytest -q test/distributed/test_faults.py test/distributed/test_init.py ;;
+  models)
+    python3 -c "import transformers" 2>/dev/null || python3 -m pip install --quiet -r test/models/requirements.txt
+    failed=0
+    python3 test/models/sweep.py "$@" || failed=1
+    python3 test/models/libraries.py || failed=1
+    python3 test/models/flatness.py || failed=1
+    exit $failed ;;
   *)
-    sed -n '2,5s/^# //p' "$0" >&2
+    sed -n '2,6s/^# //p' "$0" >&2
     exit 1 ;;
 esac

@@ -28,4 +28,6 @@ from torch_npu.npu.tensor_types import *  # noqa: F403
 def __getattr__(name: str):
     if name == "default_generators":
         return random.default_generators()
+    if name == "_initialized":  # torch.utils.checkpoint asks whether there is random state to keep
+        return is_initialized()  # noqa: F405
     raise AttributeError(f"module 'torch.npu' has no attribute '{name}'")
