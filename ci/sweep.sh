@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
-# Longer checks that are not part of ci/test.sh. Usage: bash ci/sweep.sh asan|tsan|stress|distributed|models [arguments of the script]
+# Longer checks that are not part of ci/test.sh. Usage: bash ci/sweep.sh SWEEP [arguments of its script]
 #   asan, tsan  the C++ tests of abi/ and softnpu/ under AddressSanitizer or ThreadSanitizer
 #   stress      threads x streams x cards at random for a minute, in every mode of softnpu and the task queue
+#   ops         torch's OpInfo database, every operator and type on npu against the CPU; tables in build/sweep
+#   errors      its error inputs: the CPU's exception types, at every level of the task queue
+#   modules     torch's ModuleInfo database, forward and backward;  optim  its optimisers: loop, foreach, fused
+#   random      elementwise operators and reductions on seeded random inputs; a failing row names its seed
 #   distributed collectives x types x reductions x sizes and training with 2, 4 and 8 ranks; faults; 200 rounds of init
 #   models      networks trained on CPU and npu side by side, libraries from PyPI, memory over 2,000 steps
 set -euo pipefail
@@ -18,6 +22,13 @@ sanitized() {
 }
 
 case "$sweep" in
+  errors)
+    for queue in 0 1 2; do
+      echo "== TASK_QUEUE_ENABLE=$queue"
+      TASK_QUEUE_ENABLE=$queue python3 test/ops/sweep.py errors --out "build/sweep/errors$queue" "$@"
+    done ;;
+  ops | modules | optim | random)
+    python3 test/ops/sweep.py "$sweep" --out "build/sweep/$sweep" "$@" ;;
   asan)
     # The suppressions name torch's libraries only.
     export LSAN_OPTIONS="suppressions=$PWD/ci/lsan.supp:print_suppressions=0"
@@ -45,6 +56,6 @@ case "$sweep" in
     python3 test/models/flatness.py || failed=1
     exit $failed ;;
   *)
-    sed -n '2,6s/^# //p' "$0" >&2
+    sed -n '2,10s/^# //p' "$0" >&2
     exit 1 ;;
 esac

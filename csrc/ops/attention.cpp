@@ -117,6 +117,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
 }  // namespace
 
 NPU_REGISTER(attention) {
+  manual("aten::_fused_sdp_choice", "", &choose);
   manual("aten::_scaled_dot_product_fused_attention_overrideable", "", &attention);
   manual("aten::_scaled_dot_product_fused_attention_overrideable_backward", "", &attention_backward);
 }

@@ -1,9 +1,11 @@
 #include "checks.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/BucketizationUtils.h>
 #include <ATen/native/GridSamplerUtils.h>
 #include <ATen/ops/_linalg_check_errors.h>
+#include <ATen/ops/empty.h>
 
 namespace npu::ops {
 
@@ -18,6 +20,18 @@ void check_dot(const Tensor& self, const Tensor& other) {
               " and ", other.scalar_type());
   TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(), "] and src [", other.numel(),
               "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(), " elements respectively");
+}
+
+void check_addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const c10::Scalar& beta, const c10::Scalar& alpha) {
+  TORCH_CHECK(vec1.dim() == 1, "addr: Expected 1-D argument vec1, but got ", vec1.dim(), "-D");
+  TORCH_CHECK(vec2.dim() == 1, "addr: Expected 1-D argument vec2, but got ", vec2.dim(), "-D");
+  const auto dtype = c10::promoteTypes(self.scalar_type(), c10::promoteTypes(vec1.scalar_type(), vec2.scalar_type()));
+  TORCH_CHECK(!alpha.isBoolean() || dtype == at::kBool, "Boolean alpha only supported for Boolean results.");
+  TORCH_CHECK(!beta.isBoolean() || dtype == at::kBool, "Boolean beta only supported for Boolean results.");
+  const bool whole = c10::isIntegralType(dtype, true);
+  TORCH_CHECK(!whole || (!alpha.isFloatingPoint() && !alpha.isComplex()), "For integral input tensors, argument alpha must not be a floating point number.");
+  TORCH_CHECK(!whole || (!beta.isFloatingPoint() && !beta.isComplex()), "For integral input tensors, argument beta must not be a floating point number.");
+  at::infer_size(self.sizes(), at::IntArrayRef({vec1.size(0), vec2.size(0)}));
 }
 
 void check_index(const Tensor& index, const char* op) {
@@ -72,7 +86,8 @@ void check_boundaries(const Tensor& boundaries) {
 
 void check_search(const Tensor& sequence, const Tensor& values, bool right, std::optional<std::string_view> side,
                   const std::optional<Tensor>& sorter) {
-  at::native::searchsorted_pre_check(sequence, values, Tensor(), /*out_int32=*/false, right, side, sorter.value_or(Tensor()));
+  const Tensor indices = at::empty({0}, at::kLong);  // stands for the output, whose type our rule decides
+  at::native::searchsorted_pre_check(sequence, values, indices, /*out_int32=*/false, right, side, sorter.value_or(Tensor()));
 }
 
 void check_channel_shuffle(const Tensor& self, int64_t groups) {

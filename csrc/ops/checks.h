@@ -13,6 +13,7 @@ using at::Tensor;
 
 void check_where(const Tensor& condition);
 void check_dot(const Tensor& self, const Tensor& other);
+void check_addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const c10::Scalar& beta, const c10::Scalar& alpha);
 void check_index(const Tensor& index, const char* op);
 void check_long_index(const Tensor& index, const char* op);
 void check_steps(int64_t steps);

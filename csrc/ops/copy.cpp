@@ -137,7 +137,8 @@ Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
   // Lazy conjugation and negation: below here both sides are plain memory.
   if (self.is_conj()) return copy_through(self, self.conj(), src.conj(), non_blocking);
   if (self.is_neg()) return copy_through(self, self._neg_view(), src.neg(), non_blocking);
-  if (src.is_conj() || src.is_neg()) return copy_(self, src.resolve_conj().resolve_neg(), non_blocking);
+  if (src.is_conj()) return copy_(self, at::conj_physical(src.conj()), non_blocking);
+  if (src.is_neg()) return copy_(self, at::neg(src._neg_view()), non_blocking);
   if (self.sizes() != src.sizes()) {
     // Upstream's words come from expand().
     return copy_(self, src.expand(self.sizes()), non_blocking);

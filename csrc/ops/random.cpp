@@ -14,7 +14,7 @@ namespace {
 
 Tensor& uniform_(Tensor& self, double from, double to, Generator generator) {
   CardGuard guard(self);
-  TORCH_CHECK(self.is_floating_point() || self.is_complex(), "\"uniform_\" not implemented for '", self.scalar_type(), "'");
+  TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point() || self.is_complex(), "\"uniform_\" not implemented for '", self.scalar_type(), "'");
   TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
   if (self.numel() == 0) return self;
   const auto [seed, offset] = reserve(generator, self);
@@ -24,7 +24,7 @@ Tensor& uniform_(Tensor& self, double from, double to, Generator generator) {
 
 Tensor& normal_(Tensor& self, double mean, double std, Generator generator) {
   CardGuard guard(self);
-  TORCH_CHECK(self.is_floating_point() || self.is_complex(), "\"normal_\" not implemented for '", self.scalar_type(), "'");
+  TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point() || self.is_complex(), "\"normal_\" not implemented for '", self.scalar_type(), "'");
   TORCH_CHECK(std >= 0.0, "normal_ expects std >= 0.0, but found std=", std);
   if (self.numel() == 0) return self;
   const auto [seed, offset] = reserve(generator, self);
@@ -45,12 +45,12 @@ Tensor normal_float_tensor(double mean, const Tensor& std, Generator generator) 
 }
 
 Tensor& normal_tensor_float_out(const Tensor& mean, double std, Generator generator, Tensor& out) {
-  at::native::resize_output(out, mean.sizes());
+  at::native::resize_output(out, at::infer_size(mean.sizes(), out.sizes()));
   return normal_(out, 0, std, std::move(generator)).add_(mean);
 }
 
 Tensor& normal_float_tensor_out(double mean, const Tensor& std, Generator generator, Tensor& out) {
-  at::native::resize_output(out, std.sizes());
+  at::native::resize_output(out, at::infer_size(std.sizes(), out.sizes()));  // upstream broadcasts with what was given
   return normal_(out, 0, 1, std::move(generator)).mul_(std).add_(mean);
 }
 

@@ -18,6 +18,14 @@ void reg(const char* name, const char* overload, F* function, const char* acl) {
 template <class F>
 void manual(const char* name, const char* overload, F* function) { reg(name, overload, function, ""); }
 
+// Kernels of sparse and nested tensors, which have dispatch keys of their own.
+void register_op_as(c10::DispatchKey key, const char* name, const char* overload, c10::KernelFunction kernel);
+
+template <class F>
+void reg_as(c10::DispatchKey key, const char* name, const char* overload, F* function) {
+  register_op_as(key, name, overload, c10::KernelFunction::makeFromUnboxedRuntimeFunction(function));
+}
+
 }  // namespace npu::ops
 
 // Body of registrations that run when the library is loaded: NPU_REGISTER(copy) { manual(...); }

@@ -1,13 +1,15 @@
-// torch_npu._C: which operators ran on the CPU because the npu has none.
+// torch_npu._C: which operators the npu has, and which ran on the CPU because it has none.
 #include <pybind11/stl.h>
 
 #include "module.h"
 #include "ops/fallback.h"
+#include "ops/support.h"
 
 namespace npu::python {
 
 void bind_ops(py::module_& module) {
   module.def("fallback_counts", torch::wrap_pybind_function(&ops::fallback_counts));
+  module.def("operators", torch::wrap_pybind_function(&ops::operators));
   module.def("reset_fallback_counts", torch::wrap_pybind_function(&ops::reset_fallback_counts));
 }
 

@@ -106,6 +106,8 @@ void Call::prepare(const Tensor& out, std::initializer_list<Operand> in) {
   config.cast_common_dtype_to_outputs(out.scalar_type() == type).add_owned_output(out);
   for (const auto& o : in) {
     if (o.number ? o.tensor.is_complex() : o.tensor.scalar_type() != type) return;
+    // ATen's loops over float16 and bfloat16 take a single number out of the iterator, which then cannot run again.
+    if (at::isReducedFloatingType(type) && o.tensor.numel() == 1) return;
     config.add_owned_const_input(o.tensor);
   }
   auto iterator = std::make_unique<at::TensorIterator>(config.build());

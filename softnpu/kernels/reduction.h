@@ -35,4 +35,9 @@ inline void aminmax(at::Tensor& min, at::Tensor& max, const at::Tensor& self, at
   at::aminmax_out(min, max, self, dim.size() == 1 ? std::optional<int64_t>(dim[0]) : std::nullopt, keepdim);
 }
 
+// The type a norm is asked for: complex numbers have norms of their real type.
+inline at::ScalarType norm_type(const at::Tensor& self, const at::Tensor& out) {
+  return self.is_complex() ? c10::toComplexType(out.scalar_type()) : out.scalar_type();
+}
+
 }  // namespace softnpu::kernels

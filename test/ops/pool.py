@@ -30,7 +30,7 @@ class Worker:
         if not line:
             code = self.process.wait()
             self.errors.seek(0)
-            raise ChildProcessError(f"exit code {code}: {self.errors.read().decode(errors='replace')[-600:]}")
+            raise ChildProcessError(f"exit code {code}: {self.errors.read().decode(errors='replace')[-300:]}")
         return json.loads(line)
 
     def ask(self, request: dict, seconds: float) -> dict:
@@ -47,9 +47,9 @@ class Worker:
 
 
 def run(pairs: Iterable[tuple[str, str]], limit: int | None, workers: int, seconds: float = 120, fallback: bool = False,
-        report: Callable[[str, str, dict], None] | None = None) -> dict[tuple[str, str], dict]:
-    """Answers by (operator, dtype name): {"checks": ..., "missing": ..., "seconds": ...}."""
-    environment = {**os.environ, "TORCH_NPU_FALLBACK_CPU_DISABLE": "0" if fallback else "1"}
+        report: Callable[[str, str, dict], None] | None = None, database: str = "ops") -> dict[tuple[str, str], dict]:
+    """Answers by (operator, dtype name): {"checks": ..., "missing": ..., "launched": ..., "seconds": ...}."""
+    environment = {**os.environ, "TORCH_NPU_FALLBACK_CPU_DISABLE": "0" if fallback else "1", "SOFTNPU_TRACE": "1"}
     waiting: queue.SimpleQueue = queue.SimpleQueue()
     for pair in pairs:
         waiting.put(pair)
@@ -64,10 +64,11 @@ def run(pairs: Iterable[tuple[str, str]], limit: int | None, workers: int, secon
                 break
             try:
                 worker = worker or Worker(environment)
-                answer = worker.ask({"op": op, "dtype": dtype, "limit": limit}, seconds)
+                answer = worker.ask({"database": database, "op": op, "dtype": dtype, "limit": limit}, seconds)
             except (TimeoutError, ChildProcessError, BrokenPipeError) as error:
                 status = "hang" if isinstance(error, TimeoutError) else "crash"
-                answer = {"checks": {"forward": {"status": status, "samples": 0, "detail": str(error)}}, "missing": [], "seconds": 0}
+                failure = {"status": status, "samples": 0, "detail": str(error)}
+                answer = {"checks": {"forward": failure}, "missing": [], "launched": [], "seconds": 0}
                 if worker:
                     worker.stop()
                 worker = None

@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""Compares every operator of torch's OpInfo database on npu with the CPU and writes sweep.json and sweep.md.
+"""Compares what torch's test databases list on npu with the CPU and writes sweep.json and sweep.md.
 
-    python test/ops/sweep.py                            all operators, all dtypes, all samples (hours)
+    python test/ops/sweep.py                            all operators (op_db), all dtypes, all samples (hours)
     python test/ops/sweep.py --dtype float32 --op add   some of them
     python test/ops/sweep.py --fallback                 allow the CPU fallback, and list what falls back
+    python test/ops/sweep.py errors                     error inputs of op_db: the CPU's exception types
+    python test/ops/sweep.py modules                    modules (module_db), forward and backward
+    python test/ops/sweep.py optim                      optimisers (optim_db): loop, foreach, fused
+    python test/ops/sweep.py random                     elementwise operators and reductions on seeded random inputs
 
 Ends with code 1 if a pair does not do what test/expect says.
 """
@@ -16,9 +20,13 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import errors
 import expect
+import modules
 import opinfo
+import optimizers
 import pool
+import random_inputs
 import torch
 
 DTYPES = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "uint8", "bool", "complex64")
@@ -29,17 +37,30 @@ def pair_status(answer: dict) -> str:
     return next((s for s in ("crash", "hang", "fail", "fallback", "pass") if s in statuses), "none")
 
 
+def routes(answers: dict[tuple[str, str], dict]) -> str:
+    """How the passing pairs were computed: by operators that CANN has, with an extension entry, on the CPU."""
+    passing = [a for a in answers.values() if pair_status(a) == "pass"]
+    on_cpu = sum(bool(a["missing"]) for a in passing)
+    extended = sum(not a["missing"] and any(name.startswith("softnpu") for name in a["launched"]) for a in passing)
+    checked = sum(pair_status(a) != "none" for a in answers.values())
+    return (f"{len(passing)} of {checked} pairs pass ({100 * len(passing) / max(checked, 1):.1f} %): {len(passing) - extended - on_cpu} "
+            f"through CANN names only, {extended} through extension entries, {on_cpu} through the CPU fallback")
+
+
 def summary(answers: dict[tuple[str, str], dict]) -> str:
-    lines = ["| dtype | " + " | ".join(f"{check} pass / checked" for check in opinfo.CHECKS) + " | pairs passing |", "|---" * 6 + "|"]
+    names = list(dict.fromkeys(check for a in answers.values() for check in a["checks"]))
+    heads = ["dtype", *(f"{check} pass / checked" for check in names), "pairs passing"]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for dtype in dict.fromkeys(d for _, d in answers):
         chosen = [a for (_, d), a in answers.items() if d == dtype]
         cells = []
-        for check in opinfo.CHECKS:
+        for check in names:
             states = [a["checks"][check]["status"] for a in chosen if check in a["checks"]]
             cells.append(f"{states.count('pass')} / {len(states) - states.count('none')}")
         whole = Counter(map(pair_status, chosen))
         cells.append(f"{whole['pass']} / {len(chosen) - whole['none']}")
         lines.append(f"| {dtype} | " + " | ".join(cells) + " |")
+    lines += ["", routes(answers)]
     missing = Counter(name for a in answers.values() for name in a["missing"])
     lines += ["", "Operators without kernel, by pairs that need them:", ""]
     lines += [f"- {name}: {count}" for name, count in missing.most_common()] or ["none"]
@@ -52,6 +73,7 @@ def summary(answers: dict[tuple[str, str], dict]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("database", nargs="?", default="ops", choices=("ops", "errors", "modules", "optim", "random"))
     parser.add_argument("--op", default="", help="regular expression that the operator's name matches from its beginning")
     parser.add_argument("--dtype", nargs="+", default=DTYPES, choices=DTYPES)
     parser.add_argument("--limit", type=int, help="samples per check (default: all)")
@@ -61,21 +83,22 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path.cwd(), help="folder of sweep.json and sweep.md")
     options = parser.parse_args()
 
-    pairs = [(op, str(dtype).removeprefix("torch.")) for op, dtype in opinfo.pairs([getattr(torch, d) for d in options.dtype])
-             if re.match(options.op, op)]
+    listed = {"ops": lambda: opinfo.pairs([getattr(torch, d) for d in options.dtype]), "errors": errors.pairs, "modules": modules.pairs,
+              "optim": optimizers.pairs, "random": random_inputs.pairs}
+    pairs = [(op, str(dtype).removeprefix("torch.")) for op, dtype in listed[options.database]() if re.match(options.op, op)]
     done = Counter()
 
     def report(op: str, dtype: str, answer: dict) -> None:
         done[pair_status(answer)] += 1
         print(f"\r{sum(done.values())}/{len(pairs)} {dict(done)} {op[:40]:40}", end="", file=sys.stderr, flush=True)
 
-    answers = pool.run(pairs, options.limit, options.workers, options.seconds, options.fallback, report)
+    answers = pool.run(pairs, options.limit, options.workers, options.seconds, options.fallback, report, options.database)
     print(file=sys.stderr)
     options.out.mkdir(parents=True, exist_ok=True)
     rows = [{"op": op, "dtype": dtype, **answer} for (op, dtype), answer in sorted(answers.items())]
     (options.out / "sweep.json").write_text(json.dumps(rows, indent=1))
     (options.out / "sweep.md").write_text(summary(answers))
-    print(summary(answers).split("\n\n")[0])
+    print(*summary(answers).split("\n\n")[:2], sep="\n\n")
     surprises = [text for (op, dtype), answer in sorted(answers.items()) for text in expect.surprises(op, dtype, answer["checks"])]
     print(*surprises, sep="\n")
     return 1 if surprises else 0

@@ -1,7 +1,7 @@
 """Every operator of torch's OpInfo database on npu equals the CPU, with the CPU fallback forbidden.
 
-A few samples of each (operator, dtype), in worker processes; test/ops/sweep.py takes all samples and more types. What is
-not supported or fails for now is listed in test/expect.
+Two float32 samples of each operator, in worker processes; test/ops/sweep.py takes all samples and types. What is not
+supported or fails for now is listed in test/expect.
 """
 
 import os
@@ -16,9 +16,8 @@ import opinfo
 import pool
 import torch
 
-SAMPLES = 4
-DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
-PAIRS = [(op, str(dtype).removeprefix("torch.")) for op, dtype in opinfo.pairs(DTYPES)]
+SAMPLES = 2
+PAIRS = [(op, "float32") for op, _ in opinfo.pairs([torch.float32])]
 
 
 @pytest.fixture(scope="session")

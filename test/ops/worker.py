@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import time
 import warnings
@@ -11,8 +12,12 @@ from dataclasses import asdict
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
+import errors  # noqa: E402
+import modules  # noqa: E402
+import opinfo  # noqa: E402
+import optimizers  # noqa: E402
+import random_inputs  # noqa: E402
 import torch  # noqa: E402
-from opinfo import Comparison  # noqa: E402
 
 import torch_npu  # noqa: E402
 
@@ -20,9 +25,18 @@ warnings.simplefilter("ignore")
 torch.set_num_threads(1)
 
 
+DATABASES = {"ops": opinfo, "errors": errors, "modules": modules, "optim": optimizers, "random": random_inputs}
+
+
 def answer(value: dict) -> None:
     answers.write(json.dumps(value) + "\n")
     answers.flush()
+
+
+def launched() -> list[str]:
+    """Names of the device operators in softnpu's trace, which the parent empties before each request."""
+    text = os.pread(2, os.fstat(2).st_size, 0).decode(errors="replace")
+    return sorted(set(re.findall(r"\b(?:aclnn|softnpu)[A-Z]\w*", text)))
 
 
 torch.zeros(1, device="npu")
@@ -31,6 +45,7 @@ for line in sys.stdin:
     request = json.loads(line)
     torch_npu.utils.reset_fallback_counts()
     start = time.monotonic()
-    comparison = Comparison(request["op"], getattr(torch, request["dtype"]), request["limit"])
+    comparison = DATABASES[request["database"]].Comparison(request["op"], getattr(torch, request["dtype"]), request["limit"])
     checks = {name: asdict(result) for name, result in comparison.run().items()}
-    answer({"checks": checks, "missing": sorted(torch_npu.utils.fallback_counts()), "seconds": round(time.monotonic() - start, 3)})
+    answer({"checks": checks, "missing": sorted(torch_npu.utils.fallback_counts()), "launched": launched(),
+            "seconds": round(time.monotonic() - start, 3)})

@@ -38,3 +38,12 @@ def test_collect_env(run):
     assert report["torch"] == torch.__version__
     assert torch.npu.get_device_name() in report["npu:1"]
     assert report["SOFTNPU_DEVICES"] == "2"
+
+
+def test_op_support_says_how_operators_run():
+    support = torch_npu.utils.op_support()
+    assert support["aten::add.Tensor"] == "native"
+    assert support["aten::digamma.out"] == "extension"
+    assert support["aten::zeros_like"] == "composite"
+    assert support["aten::_test_optional_intlist"] == "fallback"
+    assert set(support.values()) <= {"native", "extension", "composite", "fallback", "unsupported"}

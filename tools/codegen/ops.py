@@ -21,7 +21,7 @@ Operators over lists of tensors are described in foreach.py:
 Keys: `args` C++ expressions in the order of abi/aclnn.yaml (default: the schema's arguments, then the outputs);
 `fast` same | unary | bool: the common case skips TensorIterator (Note [Fast paths]); `scalar` an operator that takes
 the second operand as a number (`scalar_args` its arguments); `inplace` an operator for the in-place form
-(`inplace_args`); `before` and `after` C++ statements around the launch, e.g. checks; `cpu_scalars` numbers may come as
+(`inplace_args`); `into` the rule of the out= form, where it depends on the given tensor; `before` and `after` C++ statements around the launch, e.g. checks; `cpu_scalars` numbers may come as
 CPU tensors.
 """
 
@@ -39,9 +39,9 @@ from torchgen.context import native_function_manager
 from torchgen.gen import parse_native_yaml
 from torchgen.model import BackendIndex, DispatchKey, NativeFunction, NativeFunctionsGroup, SchemaKind
 
-from . import aclnn, foreach
+from . import aclnn, foreach, layouts
 
-KEYS = {"op", "acl", "args", "fast", "scalar", "scalar_args", "inplace", "inplace_args", "out", "before", "after", "cpu_scalars"}
+KEYS = {"op", "acl", "args", "fast", "scalar", "scalar_args", "inplace", "inplace_args", "out", "into", "before", "after", "cpu_scalars"}
 
 
 @dataclass
@@ -249,8 +249,8 @@ class Generator:
             lines.append(f"  {entry['before']};")
         return lines
 
-    def rules(self, entry: dict, outs: list[str]) -> list[str]:
-        rules = entry["out"] if isinstance(entry.get("out"), list) else [entry.get("out")]
+    def rules(self, entry: dict, outs: list[str], key: str = "out") -> list[str]:
+        rules = entry[key] if isinstance(entry.get(key), list) else [entry.get(key)]
         if None in rules or len(rules) != len(outs):
             raise SystemExit(f"{entry['op']} has {len(outs)} outputs, rules given: {entry.get('out')}")
         return rules
@@ -258,7 +258,7 @@ class Generator:
     def into(self, entry: dict, f: NativeFunction, given: list[str], outs: list[str]) -> list[str]:
         """Launch into out= tensors: directly when they fit, else through a stand-in that is copied back."""
         names = [a.name for a in f.func.arguments.flat_non_out]
-        lines = [f"  Target target{i}({g}, {rule});" for i, (g, rule) in enumerate(zip(given, self.rules(entry, outs)))]
+        lines = [f"  Target target{i}({g}, {rule});" for i, (g, rule) in enumerate(zip(given, self.rules(entry, outs, "into" if "into" in entry else "out")))]
         bind = " ".join(f"const Tensor& {o} = target{i}.tensor();" for i, o in enumerate(outs))
         lines.append(f"  {{ {bind} {self.call(entry['acl'], entry.get('args') or names + outs)} }}")
         lines += [f"  target{i}.finish();" for i in range(len(given))]
@@ -392,6 +392,9 @@ def main() -> None:
                 seen[key] = entry["op"]
             wrappers += unit
         aclnn.write_if_changed(options.out / f"{table}_ops.cpp", emit(table, wrappers))
+    parsed = layouts.load()
+    for layout in layouts.LAYOUTS:
+        aclnn.write_if_changed(options.out / f"{layout.lower()}_layout.cpp", layouts.emit(layout, parsed))
     aclnn.write_if_changed(options.out / "aclnn_types.h", emit_types(generator.signatures))
 
 

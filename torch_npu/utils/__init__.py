@@ -3,6 +3,7 @@
 from torch_npu import _C
 from torch_npu.npu.utils import get_cann_version
 from torch_npu.utils.combine_tensors import get_part_combined_tensor, is_combined_tensor_valid, npu_combine_tensors
+from torch_npu.utils.op_support import op_support
 from torch_npu.utils.serialization import save_async
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "get_part_combined_tensor",
     "is_combined_tensor_valid",
     "npu_combine_tensors",
+    "op_support",
     "reset_fallback_counts",
     "save_async",
 ]

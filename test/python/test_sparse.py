@@ -1,0 +1,57 @@
+"""Sparse tensors on npu: conversion, sums, products, gradients; the CPU is the reference."""
+
+import pytest
+import torch
+
+
+@pytest.fixture
+def dense():
+    torch.manual_seed(0)
+    return torch.randn(6, 5) * (torch.rand(6, 5) > 0.6)
+
+
+def equal(npu, cpu):
+    assert npu.is_npu and npu.layout == cpu.layout
+    torch.testing.assert_close(npu.to_dense().cpu(), cpu.to_dense())
+
+
+def test_conversion(dense):
+    for convert in (torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr, torch.Tensor.to_sparse_csc):
+        equal(convert(dense.npu()), convert(dense))
+
+
+def test_coalesce_sums_entries_at_the_same_place():
+    indices, values = torch.tensor([[0, 2, 0, 1], [1, 0, 1, 2]]), torch.tensor([1.0, 2.0, 3.0, 4.0])
+    cpu = torch.sparse_coo_tensor(indices, values, (3, 3)).coalesce()
+    npu = torch.sparse_coo_tensor(indices.npu(), values.npu(), (3, 3)).coalesce()
+    assert npu.is_coalesced()
+    assert torch.equal(npu.indices().cpu(), cpu.indices()) and torch.equal(npu.values().cpu(), cpu.values())
+
+
+def test_sums_and_products(dense):
+    sparse, other = dense.to_sparse(), torch.randn(6, 5)
+    on_npu = dense.npu().to_sparse()
+    equal(on_npu + on_npu, sparse + sparse)
+    equal(on_npu * 2, sparse * 2)
+    equal(on_npu * other.npu(), sparse * other)
+    torch.testing.assert_close((other.npu() + on_npu).cpu(), other + sparse)
+
+
+@pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr"])
+def test_matrix_product_and_its_gradient(dense, layout):
+    results = []
+    for device in ("cpu", "npu"):
+        factor = torch.ones(5, 4, device=device).mul_(0.5).requires_grad_()
+        product = torch.sparse.mm(getattr(dense.to(device), layout)(), factor)
+        product.sum().backward()
+        results.append((product.detach().cpu(), factor.grad.cpu()))
+    for a, b in zip(*results):
+        torch.testing.assert_close(a, b)
+
+
+def test_nested_tensors_pad_and_multiply():
+    parts = [torch.randn(2, 3), torch.randn(4, 3)]
+    cpu = torch.nested.nested_tensor(parts)
+    npu = torch.nested.nested_tensor([p.npu() for p in parts])
+    torch.testing.assert_close(npu.to_padded_tensor(0.0).cpu(), cpu.to_padded_tensor(0.0))
+    torch.testing.assert_close(torch.relu(npu).to_padded_tensor(0.0).cpu(), torch.relu(cpu).to_padded_tensor(0.0))
