@@ -1,6 +1,7 @@
-"""Which operators npu has: from torch_npu.utils.op_support() where it tells, else from torch's dispatcher.
+"""Which operators npu has: from torch_npu.utils.op_support(), or from torch's dispatcher where there is no device to ask.
 
-native     a kernel of npu runs it
+native     an operator of CANN runs it
+extension  CANN has no name for it: softnpu runs it, CANN falls back
 composite  torch makes it of other operators, which count for themselves
 fallback   it runs on the CPU: correct, slower
 none       neither npu nor the CPU has it
@@ -17,9 +18,10 @@ import torch_npu.utils
 
 class Support(IntEnum):
     NATIVE = 0
-    COMPOSITE = 1
-    FALLBACK = 2
-    NONE = 3
+    EXTENSION = 1
+    COMPOSITE = 2
+    FALLBACK = 3
+    NONE = 4
 
     def __str__(self) -> str:
         return self.name.lower()
@@ -27,27 +29,24 @@ class Support(IntEnum):
 
 @dataclass(frozen=True)
 class Operator:
-    """`name` as the dispatcher writes it, without overload; `dtypes` is empty where it is not known."""
+    """`name` as the dispatcher writes it, without overload."""
 
     name: str
     support: Support
-    dtypes: tuple[str, ...] = ()
 
 
 _COMPOSITE_KEYS = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
 
 
 @functools.cache
-def _table() -> dict[str, dict]:
-    """op_support(): operator -> {"support": name of a Support, "dtypes": names}, where this build has it."""
-    function = getattr(torch_npu.utils, "op_support", None)
-    return dict(function()) if function else {}
+def _table() -> dict[str, str]:
+    return torch_npu.utils.op_support() if torch.npu.is_available() else {}
 
 
 def overload_support(name: str) -> Support:
     """`name` is for example aten::add.Tensor."""
-    if entry := _table().get(name):
-        return Support[entry["support"].upper()]
+    if how := _table().get(name):
+        return Support.NONE if how == "unsupported" else Support[how.upper()]
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     if has(name, "PrivateUse1"):
         return Support.NATIVE
@@ -69,12 +68,7 @@ def overloads(name: str) -> tuple[str, ...]:
 @functools.cache
 def operator(name: str) -> Operator:
     """An operator with the best support that one of its overloads has: which one a call picks is not known from its source."""
-    found = [(overload_support(overload), overload) for overload in overloads(name)]
-    if not found:
-        return Operator(name, Support.NONE)
-    support, overload = min(found)
-    dtypes = _table().get(overload, {}).get("dtypes", ())
-    return Operator(name, support, tuple(str(dtype).removeprefix("torch.") for dtype in dtypes))
+    return Operator(name, min(map(overload_support, overloads(name)), default=Support.NONE))
 
 
 def exists(name: str) -> bool:

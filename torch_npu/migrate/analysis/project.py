@@ -91,7 +91,7 @@ def summarise(analyses: list[Analysis], seconds: float) -> dict:
             worst = max(reachable) if reachable else (Support.NONE if found else None)
             rows.append({
                 "api": api, "uses": count, "certain": is_certain, "support": str(worst) if worst is not None else "",
-                "operators": [{"name": op.name, "support": str(op.support), "dtypes": list(op.dtypes)} for op in found],
+                "operators": [{"name": op.name, "support": str(op.support)} for op in found],
             })  # fmt: skip
     lines = sum(analysis.lines for analysis in analyses)
     findings = [finding for analysis in analyses for finding in analysis.findings]
