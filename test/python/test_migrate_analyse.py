@@ -136,6 +136,18 @@ def test_json_table_and_exit_code(tmp_path, capsys):
     assert main(["analyse", "-i", str(tmp_path / "missing.py")]) == 1
 
 
+def test_dtypes_of_operators(tmp_path, capsys):
+    pytest.importorskip("expecttest", reason="torch's operator database needs it")
+    (tmp_path / "a.py").write_text("import torch\ntorch.relu(x)\n")
+    assert main(["analyse", "-i", str(tmp_path / "a.py"), "--dtypes", "--json", "-"]) == 0
+    row = next(row for row in json.loads(capsys.readouterr().out)["apis"] if row["api"] == "torch.relu")
+    taken = row["operators"][0]["dtypes"]
+    assert taken == row["dtypes"]
+    assert {"float32", "bfloat16", "int64"} <= set(taken) and "complex64" not in taken
+    for dtype in taken:
+        torch.relu(torch.ones(2, dtype=getattr(torch, dtype)).npu())
+
+
 def test_bad_files_are_named(tmp_path, capsys):
     (tmp_path / "syntax.py").write_text("x = (\n")
     (tmp_path / "nested.py").write_text("x = " + "1 + " * 3000 + "1\n")

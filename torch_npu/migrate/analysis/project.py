@@ -10,7 +10,7 @@ from pathlib import Path
 from torch_npu.migrate import project, report
 from torch_npu.migrate.analysis import apis
 from torch_npu.migrate.analysis.native import NATIVE_SUFFIXES, analyse_native, native_operators
-from torch_npu.migrate.analysis.operators import Support
+from torch_npu.migrate.analysis.operators import Support, dtypes
 from torch_npu.migrate.analysis.python import Analysis, analyse_python
 from torch_npu.migrate.findings import FileResult, Kind
 from torch_npu.migrate.progress import Progress
@@ -20,7 +20,7 @@ _MAX_PACKAGE_FILES = 2000
 _SUFFIXES = {".py", ".ipynb", *NATIVE_SUFFIXES}
 
 
-def run(root: Path, out: Path | None, json_file: Path | None, fail_on: str, third_party: bool, force: bool,
+def run(root: Path, out: Path | None, json_file: Path | None, fail_on: str, third_party: bool, with_dtypes: bool, force: bool,
         confirm: Callable[[Path], bool] | None, progress: Progress) -> int:  # fmt: skip
     """Returns the exit code: 1 if a file cannot be read, or if `fail_on` is met."""
     if not root.exists():
@@ -31,6 +31,8 @@ def run(root: Path, out: Path | None, json_file: Path | None, fail_on: str, thir
         entries = [entry for entry in project.sources(root) if entry.suffix in _SUFFIXES]
         analyses = list(analyse(progress.over(entries)))
         result = summarise(analyses, time.monotonic() - started)
+        if with_dtypes:
+            _add_dtypes(result)
         if third_party:
             result["third_party"] = read_packages(analyses)
         if output is not None:
@@ -109,6 +111,17 @@ def summarise(analyses: list[Analysis], seconds: float) -> dict:
         ],
         "errors": [{"file": analysis.path, "error": analysis.error} for analysis in analyses if analysis.error],
     }
+
+
+def _add_dtypes(result: dict) -> None:
+    try:
+        known = dtypes()
+    except ModuleNotFoundError as error:
+        raise Refusal(f"--dtypes reads torch's operator database, which needs {error.name}; cure: pip install {error.name}") from None
+    for row in result["apis"]:
+        row["dtypes"] = list(known.get(row["api"].removeprefix("torch.").removeprefix("Tensor."), ()))
+        for operator in row["operators"]:
+            operator["dtypes"] = list(known.get(operator["name"].removeprefix("aten::"), ()))
 
 
 def _operators(api: str):
