@@ -77,9 +77,10 @@ def exists(name: str) -> bool:
 
 @functools.cache
 def dtypes() -> dict[str, tuple[str, ...]]:
-    """Operator or function (relu, nn.functional.gelu) -> the dtypes it takes, as torch's own operator database lists them for the CPU, whose kernels softnpu equals.
+    """Operator or function (relu, nn.functional.gelu) -> the dtypes it takes.
 
-    What an Ascend card takes may be less. Importing the database takes seconds and needs the package expecttest.
+    They are those of torch's own operator database for the CPU, whose kernels softnpu equals. What an Ascend
+    card takes may be less. Importing the database takes seconds and needs the package expecttest.
     """
     from torch.testing._internal.common_methods_invocations import op_db
 
