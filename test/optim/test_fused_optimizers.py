@@ -216,3 +216,24 @@ def test_bad_arguments_are_refused():
         optim.NpuFusedBertAdam(parameters("npu"), schedule="unknown")
     with pytest.raises(ValueError, match="parameter group"):
         optim.NpuFusedAdam(parameters("npu")).load_state_dict(optim.NpuFusedAdam(parameters("npu")[:1]).state_dict())
+
+
+@pytest.mark.parametrize("cls", [optim.NpuFusedAdam, optim.NpuFusedAdamW])
+def test_adam_is_one_update_launch_for_all_parameters(cls):
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Count(TorchDispatchMode):
+        names: list = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if "_fused_adam" in str(func):
+                self.names.append(len(args[0]))
+            return func(*args, **(kwargs or {}))
+
+    npu = parameters("npu")
+    optimizer = cls(npu)
+    set_gradients(npu, 0)
+    Count.names = []
+    with Count():
+        optimizer.step()
+    assert Count.names == [1]

@@ -97,6 +97,19 @@ for _ in range(5):
     assert len(curves) == 1
 
 
+def test_distributed_checkpoint(tmp_path):
+    import torch.distributed.checkpoint as dcp
+
+    source, target = network().npu(), network().npu()
+    with torch.no_grad():
+        target[0].weight.zero_()
+    dcp.save({"model": source.state_dict()}, checkpoint_id=tmp_path / "checkpoint", no_dist=True)
+    state = {"model": target.state_dict()}
+    dcp.load(state, checkpoint_id=tmp_path / "checkpoint", no_dist=True)
+    target.load_state_dict(state["model"])
+    assert torch.equal(source[0].weight, target[0].weight)
+
+
 def test_a_wrong_state_dict_is_named():
     with pytest.raises(RuntimeError, match="size mismatch for 0.weight"):
         network().npu().load_state_dict(nn.Sequential(nn.Linear(5, 16)).state_dict(), strict=False)

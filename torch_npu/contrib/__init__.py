@@ -7,6 +7,8 @@ from importlib import import_module as _import_module
 
 
 def __getattr__(name: str):
+    if name == "__all__":
+        return sorted(n for package in ("module", "function") for n in _import_module(f"torch_npu.contrib.{package}").__all__)
     if not name.startswith("_"):
         for package in ("module", "function"):
             found = getattr(_import_module(f"torch_npu.contrib.{package}"), name, None)

@@ -1,5 +1,6 @@
 """The fused forms of torch.optim's classes: torch's own functional update on one combined tensor, so results are equal."""
 
+import torch
 from torch.optim.adadelta import adadelta
 from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
@@ -8,6 +9,11 @@ from torch.optim.sgd import sgd
 from torch_npu.optim.base import Bucket, NpuFusedOptimizerBase
 
 __all__ = ["NpuFusedAdadelta", "NpuFusedAdam", "NpuFusedAdamW", "NpuFusedRMSprop", "NpuFusedSGD"]
+
+
+def has_kernel(operator: str) -> bool:
+    """Whether the provider has a fused kernel; if not, the rule is a few elementwise launches."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(operator, "PrivateUse1")
 
 
 def require(condition: bool, name: str, value) -> None:
@@ -59,10 +65,14 @@ class NpuFusedAdam(NpuFusedOptimizerBase):
 
     def update(self, group, bucket: Bucket) -> None:
         state, (beta1, beta2) = bucket.state, group["betas"]
+        fused = bucket.param.device.type == "npu" and has_kernel("aten::_fused_adamw_" if self.decoupled else "aten::_fused_adam_")
+        step = bucket.step.to(bucket.param.device) if fused else bucket.step  # a fused kernel reads the count on the card
         adam([bucket.param], [bucket.grad], [state["exp_avg"]], [state["exp_avg_sq"]],
-             [state["max_exp_avg_sq"]] if group["amsgrad"] else [], [bucket.step], foreach=False, fused=False,
+             [state["max_exp_avg_sq"]] if group["amsgrad"] else [], [step], foreach=False, fused=fused,
              decoupled_weight_decay=self.decoupled, amsgrad=group["amsgrad"], beta1=beta1, beta2=beta2, lr=group["lr"],
              weight_decay=group["weight_decay"], eps=group["eps"], maximize=False)
+        if fused:
+            bucket.step += 1
 
 
 class NpuFusedAdamW(NpuFusedAdam):

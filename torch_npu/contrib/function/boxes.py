@@ -65,6 +65,7 @@ def npu_bbox_coder_decode_xywh2xyxy(bboxes, pred_bboxes, means=None, stds=None, 
 
 
 def npu_bbox_coder_encode_yolo(bboxes, gt_bboxes, stride):
+    """Boxes as shifts within a cell and logarithmic ratios relative to anchors, as YOLO learns them."""
     _check_pairs(bboxes, gt_bboxes)
     if not isinstance(stride, torch.Tensor):
         stride = torch.full((bboxes.shape[0],), stride, device=bboxes.device)

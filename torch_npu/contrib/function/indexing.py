@@ -14,4 +14,5 @@ def npu_fast_condition_index_put(x: torch.Tensor, condition: torch.Tensor, value
 
 
 def roll(x: torch.Tensor, shifts, dims) -> torch.Tensor:
+    """torch.roll."""
     return torch.roll(x, shifts, dims)
