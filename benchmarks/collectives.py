@@ -138,7 +138,8 @@ def main():
             subprocess.Popen([sys.executable, *sys.argv], env={**os.environ, **common, "RANK": str(rank)})
             for rank in range(ranks)
         ]
-        if any([process.wait() for process in processes]):
+        codes = [process.wait() for process in processes]
+        if any(codes):
             sys.exit(f"a rank of {ranks} failed")
 
 

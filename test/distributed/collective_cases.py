@@ -1,6 +1,5 @@
 """Every collective of torch.distributed on npu tensors against gloo on CPU tensors. Runs in the ranks."""
 
-import functools
 
 import torch
 import torch.distributed as dist
@@ -88,7 +87,8 @@ def movements(dtype, size):
         if rank == root:
             assert all(torch.equal(a.cpu(), b) for a, b in zip(parts, everyone)), f"gather {dtype} {size}"
         y = torch.empty_like(x).npu()
-        dist.scatter(y, [(x + i).to(dtype).npu() if dtype != torch.bool else x.npu() for i in range(ranks)] if rank == root else None, src=root)
+        shares = [(x + i).to(dtype).npu() if dtype != torch.bool else x.npu() for i in range(ranks)]
+        dist.scatter(y, shares if rank == root else None, src=root)
         expected = (everyone[root] + rank).to(dtype) if dtype != torch.bool else everyone[root]
         assert torch.equal(y.cpu(), expected), f"scatter {dtype} {size}"
     outputs = [torch.empty_like(x).npu() for _ in range(ranks)]

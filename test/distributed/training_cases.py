@@ -82,7 +82,10 @@ def part(tensor):
     return tensor.chunk(dist.get_world_size())[dist.get_rank()].npu()
 
 
-def train_alone(name, optimizer=functools.partial(torch.optim.SGD, lr=0.1)):
+SGD = functools.partial(torch.optim.SGD, lr=0.1)
+
+
+def train_alone(name, optimizer=SGD):
     model = build(name)
     optimizer = optimizer(model.parameters())
     for x, y in batches(name):

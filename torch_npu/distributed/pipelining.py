@@ -1,6 +1,6 @@
 """pipeline(): upstream's, with the arguments of the official plugin."""
 
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
@@ -10,11 +10,11 @@ __all__ = ["pipeline"]
 def pipeline(
     module: torch.nn.Module,
     mb_args: tuple[Any, ...],
-    mb_kwargs: Optional[dict[str, Any]] = None,
+    mb_kwargs: dict[str, Any] | None = None,
     split_spec=None,
     split_policy=None,
-    mode: Optional[str] = None,
-    atomic_units: Optional[list[str]] = None,
+    mode: str | None = None,
+    atomic_units: list[str] | None = None,
 ):
     """Splits a model into pipeline stages, as torch.distributed.pipelining.pipeline does."""
     if mode is not None or atomic_units is not None:
