@@ -1,6 +1,6 @@
 """Generates the adapter's operator wrappers from csrc/ops/*.yaml.
 
-A table has up to three lists. Structured operators take shapes, types and strides from upstream's meta functions, and one
+A table has up to three lists, and under `includes` the headers that its expressions need beside rules.h. Structured operators take shapes, types and strides from upstream's meta functions, and one
 line stands for the functional, out= and in-place forms:
 
     structured:
@@ -328,9 +328,9 @@ namespace {{
 """
 
 
-def emit(table: str, wrappers: list[Wrapper]) -> str:
-    includes = sorted({h for w in wrappers for h in w.headers})
-    text = HEADER.format(includes="\n".join(f"#include <{h}>" for h in includes))
+def emit(table: str, headers: list[str], wrappers: list[Wrapper]) -> str:
+    includes = [f'#include "ops/{h}"' for h in headers] + [f"#include <{h}>" for h in sorted({h for w in wrappers for h in w.headers})]
+    text = HEADER.format(includes="\n".join(includes))
     text += "\n".join(w.code for w in wrappers)
     text += f"\n}}  // namespace\n\nNPU_REGISTER({table}) {{\n"
     text += "".join(f'  reg("{w.name}", "{w.overload}", &{w.symbol}, "{w.acl}");\n' for w in wrappers)
@@ -344,19 +344,24 @@ def emit_types(signatures: dict[str, aclnn.Signature]) -> str:
     return text + "\n}  // namespace npu::ops::abi\n"
 
 
-def load_tables(folder: Path) -> dict[str, list[tuple[str, dict]]]:
-    """Table name -> (section, entry) of each of its lines."""
-    tables: dict[str, list[tuple[str, dict]]] = {}
+@dataclass
+class Table:
+    includes: list[str] = field(default_factory=list)
+    entries: list[tuple[str, dict]] = field(default_factory=list)  # (section, line)
+
+
+def load_tables(folder: Path) -> dict[str, Table]:
+    tables: dict[str, Table] = {}
     for file in sorted(folder.glob("*.yaml")):
         table = yaml.load(file.read_text(), yaml.CSafeLoader) or {}
-        entries = tables.setdefault(file.stem, [])
+        tables[file.stem] = Table(table.pop("includes", []))
         for section in table:
             if section not in ("structured", "functions", "foreach"):
                 raise SystemExit(f"{file.name}: unknown section {section}")
             for entry in table[section] or []:
                 if unknown := set(entry) - KEYS:
                     raise SystemExit(f"{file.name}: {entry.get('op')}: unknown keys {sorted(unknown)}")
-                entries.append((section, entry))
+                tables[file.stem].entries.append((section, entry))
     return tables
 
 
@@ -380,9 +385,9 @@ def main() -> None:
 
     generator = Generator(aclnn.load(options.abi), *load_upstream())
     seen: dict[str, str] = {}
-    for table, entries in load_tables(options.tables).items():
+    for name, table in load_tables(options.tables).items():
         wrappers = []
-        for section, entry in entries:
+        for section, entry in table.entries:
             make = {"structured": generator.structured, "functions": generator.function, "foreach": generator.foreach}[section]
             unit = make(entry)
             for w in unit:
@@ -391,7 +396,7 @@ def main() -> None:
                     raise SystemExit(f"{key} is registered by {seen[key]} and by {entry['op']}")
                 seen[key] = entry["op"]
             wrappers += unit
-        aclnn.write_if_changed(options.out / f"{table}_ops.cpp", emit(table, wrappers))
+        aclnn.write_if_changed(options.out / f"{name}_ops.cpp", emit(name, table.includes, wrappers))
     parsed = layouts.load()
     for layout in layouts.LAYOUTS:
         aclnn.write_if_changed(options.out / f"{layout.lower()}_layout.cpp", layouts.emit(layout, parsed))
