@@ -4,9 +4,11 @@ Needs libcst (pip install "torch_npu[migrate]"). See cuda_names.py for what beco
 """
 
 import re
+import types
 from dataclasses import dataclass, field
 
 import libcst as cst
+import torch
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
 
 from torch_npu.migrate import cuda_names, project
@@ -124,7 +126,7 @@ class _Visitor(cst.CSTVisitor):
             self._skip_children(node)
             return
         is_cuda = module == "torch.cuda" or module.startswith("torch.cuda.")
-        missing = []
+        missing = set()
         for alias in node.names:
             name = _code(alias.name)
             local = alias.asname.name.value if alias.asname else name
@@ -133,20 +135,19 @@ class _Visitor(cst.CSTVisitor):
                 text = "npu" if alias.asname else "npu as cuda"
                 self._replace(alias.name, text, "torch.cuda", "torch.npu")
             elif is_cuda and cuda_names.on_npu(f"{module}.{name}") is None:
-                missing.append((name, f"{module}.{name}"))
-        if is_cuda and missing:
-            self._cannot_split(node, module, dict(missing))
+                missing.add(f"{module}.{name}")
+        if missing:
+            self._cannot_split(node, module, missing)
         elif is_cuda:
             self._module(node.module, module)
         self._skip_children(node)
 
-    def _cannot_split(self, node: cst.ImportFrom, module: str, missing: dict[str, str]) -> None:
+    def _cannot_split(self, node: cst.ImportFrom, module: str, missing: set[str]) -> None:
         """One name that npu lacks keeps the whole import as it is: the others are named too."""
         for alias in node.names:
             name = f"{module}.{_code(alias.name)}"
             apart = f"import it from {cuda_names.on_npu(module)}, apart from the others"
-            tip = cuda_names.why_not(name) if name in missing.values() else apart
-            self._find(Kind.UNSUPPORTED, alias, name, tip)
+            self._find(Kind.UNSUPPORTED, alias, name, cuda_names.why_not(name) if name in missing else apart)
 
     def _module(self, node: cst.BaseExpression, name: str) -> None:
         if cuda_names.on_npu(name) is None:
@@ -210,8 +211,8 @@ class _Visitor(cst.CSTVisitor):
         match = re.fullmatch(r"torch\.cuda\.(\w+)Tensor", kind or "")
         dtype = match and {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16"}.get(match.group(1))
         if dtype and isinstance(node.func, cst.Attribute):
-            torch = _code(node.func.value)
-            text = f'({torch}.set_default_dtype({torch}.{dtype}), {torch}.set_default_device("npu"))'
+            module = _code(node.func.value)
+            text = f'({module}.set_default_dtype({module}.{dtype}), {module}.set_default_device("npu"))'
             self._replace(node, text, name, 'torch.set_default_dtype() and torch.set_default_device("npu")')
             self._skip_children(node)
 
@@ -219,7 +220,7 @@ class _Visitor(cst.CSTVisitor):
         name = self.imports.dotted(node.func)
         if name == "torch.set_default_tensor_type":
             self._default_tensor_type(node, name)
-        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "cuda" and name in (None, *_unresolved(name)):
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "cuda" and name != "torch.cuda":
             self._replace(node.func.attr, "npu", ".cuda()", ".npu()")
             self.skip.add(id(node.func))
         if name in cuda_names.CALLS:
@@ -237,11 +238,9 @@ class _Visitor(cst.CSTVisitor):
                 self._find(Kind.UNSUPPORTED, node, name, f"write {ours}({argument})")
                 return
             self._replace(last, ours.rpartition(".")[2], name, f"{ours}({argument})")
-        span = self.spans[node]
         opening = self.text.index(b"(", self.spans[last].start) + 1
         separator = ", " if node.args else ""
         self.edits.append(Edit(opening, opening, argument + separator, name, f"{ours}({argument})"))
-        assert opening <= span.start + span.length
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         """A method named cuda is called as .npu() from now on."""
@@ -281,17 +280,8 @@ class _Visitor(cst.CSTVisitor):
         return True
 
 
-def _unresolved(name: str | None) -> list[str]:
-    """A dotted name ending in .cuda whose owner is no module of torch: the method .cuda() of something imported."""
-    return [name] if name and name != "torch.cuda" else []
-
-
 def _is_object(name: str) -> bool:
     """Whether the owner of the last part is no module, so that the last part is an attribute of an object."""
-    import types
-
-    import torch
-
     owner = torch.cuda
     for part in name.split(".")[2:-1]:
         owner = getattr(owner, part, None)
@@ -308,13 +298,12 @@ def _cuda_part(node: cst.BaseExpression, imports: _Imports | None = None) -> cst
 
 
 def _dict_keys(module: cst.Module) -> set[str]:
-    class Keys(cst.CSTVisitor):
-        found: set[str] = set()
+    found = set()
 
+    class Keys(cst.CSTVisitor):
         def visit_DictElement(self, node: cst.DictElement) -> None:
             if isinstance(node.key, cst.SimpleString):
-                self.found = self.found | {node.key.raw_value}
+                found.add(node.key.raw_value)
 
-    keys = Keys()
-    module.visit(keys)
-    return keys.found
+    module.visit(Keys())
+    return found
