@@ -398,7 +398,7 @@ def test_a_failure_leaves_no_output(tree, tmp_path, monkeypatch):
 
 def test_without_libcst_one_sentence(run, tmp_path):
     (tmp_path / "a.py").write_text("")
-    code = "import sys; sys.modules['libcst'] = None\nfrom torch_npu.migrate.__main__ import main\n"
+    code = "import sys; sys.modules['libcst'] = None  # as if it were not installed\nfrom torch_npu.migrate.__main__ import main\n"
     process = run(code + "sys.exit(main(['convert', '-i', 'a.py', '-o', 'b.py']))")
     assert process.returncode == 1 and 'cure: pip install "torch_npu[migrate]"' in process.stderr
     assert process.stderr.count("\n") == 1

@@ -7,6 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from torch_npu.migrate.options import Options
 from torch_npu.migrate.progress import Progress
 from torch_npu.migrate.project import Refusal
 
@@ -56,17 +57,13 @@ def add_convert_arguments(parser: argparse.ArgumentParser) -> None:
 def run_convert(arguments: argparse.Namespace) -> int:
     from torch_npu.migrate import convert
 
-    try:
-        from torch_npu.migrate.converter import Options
-    except ModuleNotFoundError:
-        Options = None
-    distributed = arguments.mode == "distributed"
-    options = Options and Options(
+    options = Options(
         specify_device=arguments.specify_device,
-        main_file=arguments.main if distributed else "",
-        target_model=arguments.target_model if distributed else "model",
+        distributed=arguments.mode == "distributed",
+        main_file=getattr(arguments, "main", ""),
+        target_model=getattr(arguments, "target_model", "model"),
     )
-    return convert.run(arguments.input, arguments.output, options, distributed, arguments.force, confirm, Progress())
+    return convert.run(arguments.input, arguments.output, options, arguments.force, confirm, Progress())
 
 
 def confirm(path: Path) -> bool:

@@ -1,5 +1,6 @@
 """Converts a file or a folder: every Python source is rewritten, everything else copied, and a report written beside it."""
 
+import importlib.util
 import re
 import shutil
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from torch_npu.migrate import project, report
 from torch_npu.migrate.analysis.uses import depth, parse
 from torch_npu.migrate.findings import FileResult, Kind
+from torch_npu.migrate.options import Options
 from torch_npu.migrate.progress import Progress
 from torch_npu.migrate.project import Output, Refusal, Source
 
@@ -19,42 +21,37 @@ _PYTHON_2 = re.compile(rb"^\s*print\s+[^(=\s]|^\s*except\s+\w[\w.]*\s*,\s*\w+\s*
 _NO_LIBCST = 'conversion needs libcst, which is not installed; cure: pip install "torch_npu[migrate]"'
 
 
-def run(source: Path, out: Path, options=None, distributed: bool = False, force: bool = False,
-        confirm: Callable[[Path], bool] | None = None, progress: Progress | None = None) -> int:  # fmt: skip
+def run(source: Path, out: Path, options: Options, force: bool = False, confirm: Callable[[Path], bool] | None = None,
+        progress: Progress | None = None) -> int:  # fmt: skip
     """Converts `source` to `out` (a file, or the folder in which <name>_msft is made). Returns the exit code.
 
     A file that cannot be converted is copied as it is and named in the report, and the exit code is 1; the rest is done.
     """
-    try:
-        from torch_npu.migrate.converter import Options
-    except ModuleNotFoundError as error:
-        if error.name != "libcst":
-            raise
-        raise Refusal(_NO_LIBCST) from None
-    options = options or Options()
+    if importlib.util.find_spec("libcst") is None:
+        raise Refusal(_NO_LIBCST)
     if not source.exists():
         raise Refusal(f"the input {source} does not exist")
     if source.is_file() and source.suffix != ".py":
         raise Refusal(f"the input {source} is no Python source; cure: give a .py file or a folder")
-    if distributed and not (source / options.main_file if source.is_dir() else source).is_file():
+    if options.distributed and not (source / options.main_file if source.is_dir() else source).is_file():
         raise Refusal(f"the main file {options.main_file} does not exist below {source}; cure: name it with `distributed -m`")
     if source.is_dir():
-        final = out / f"{source.resolve().name}_msft{'_multi' if distributed else ''}"
+        final = out / f"{source.resolve().name}_msft{'_multi' if options.distributed else ''}"
     else:
         final = out / source.name if out.is_dir() else out
     output = Output(final, source, force, confirm)
     try:
-        return _convert(source, output, options, distributed, progress or Progress())
+        return _convert(source, output, options, progress or Progress())
     finally:
         output.close()
 
 
-def _convert(source: Path, output: Output, options, distributed: bool, progress: Progress) -> int:
+def _convert(source: Path, output: Output, options: Options, progress: Progress) -> int:
     started, results = time.monotonic(), []
     tree = output.work / "tree"
     tree.mkdir()
     for entry in progress.over(project.sources(source)):
-        is_main = distributed and (not source.is_dir() or Path(entry.path) == Path(options.main_file))
+        is_main = options.distributed and (not source.is_dir() or Path(entry.path) == Path(options.main_file))
         results.append(_convert_file(entry, tree, options, is_main))
     lines = sum(result.before.count("\n") for result in results)
     log = [
@@ -65,7 +62,7 @@ def _convert(source: Path, output: Output, options, distributed: bool, progress:
     ]
     title = f"{source.name} from CUDA to npu"
     if source.is_dir():
-        if distributed:
+        if options.distributed:
             _write_run_script(tree, options.main_file)
         report.write(tree / report.FOLDER, results, title, log)
         output.commit(tree)
@@ -77,7 +74,7 @@ def _convert(source: Path, output: Output, options, distributed: bool, progress:
             shutil.rmtree(folder)
         output.commit(tree / source.name)
         (output.work / "report").replace(folder)
-        if distributed:
+        if options.distributed:
             _write_run_script(output.final.parent, output.final.name)
         print(f"reports: {folder}")
     counts = Counter(finding.kind for result in results for finding in result.findings)
@@ -90,7 +87,7 @@ def _convert(source: Path, output: Output, options, distributed: bool, progress:
     return 1 if failed else 0
 
 
-def _convert_file(entry: Source, tree: Path, options, is_main: bool) -> FileResult:
+def _convert_file(entry: Source, tree: Path, options: Options, is_main: bool) -> FileResult:
     target = tree / entry.path
     target.parent.mkdir(parents=True, exist_ok=True)
     if entry.problem:
@@ -111,7 +108,7 @@ def _convert_file(entry: Source, tree: Path, options, is_main: bool) -> FileResu
     return result
 
 
-def _convert_python(source: bytes, path: str, options, is_main: bool) -> FileResult:
+def _convert_python(source: bytes, path: str, options: Options, is_main: bool) -> FileResult:
     import libcst
 
     from torch_npu.migrate.analysis import analyse_python

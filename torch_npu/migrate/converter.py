@@ -15,21 +15,13 @@ from torch_npu.migrate import cuda_names, project
 from torch_npu.migrate.edits import Edit, apply, line_of
 from torch_npu.migrate.findings import FileResult, Finding, Kind
 from torch_npu.migrate.insertion import insert_import
+from torch_npu.migrate.options import Options
 
 # Text that is no device although it says "cuda": names of options and of attributes.
 _NOT_A_DEVICE_KEYWORDS = {"dest", "name", "help", "description", "key", "metavar", "prog", "title", "label"}
 _NAME_FUNCTIONS = {"getattr", "hasattr", "setattr", "delattr", "print", "open"}
 
 _RELEVANT = re.compile("cuda|nccl|amp_C|GradScaler|autocast", re.IGNORECASE)  # nothing else is ever changed
-
-
-@dataclass
-class Options:
-    """What ms_fmk_transplt.py takes beside input and output."""
-
-    specify_device: bool = False
-    main_file: str = ""  # of the distributed mode, relative to the input
-    target_model: str = "model"
 
 
 def convert_source(source: bytes, path: str, options: Options | None = None, distributed: bool = False) -> FileResult:
