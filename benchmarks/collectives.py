@@ -56,8 +56,8 @@ def operations(size, device):
     whole, part = torch.ones(share * ranks, device=device), torch.ones(share, device=device)
     return {
         "all_reduce": lambda: dist.all_reduce(x, dist.ReduceOp.MAX),
-        "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
-        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole, dist.ReduceOp.MAX),
+        "all_gather": lambda: dist.all_gather_single(whole, part),
+        "reduce_scatter": lambda: dist.reduce_scatter_single(part, whole, dist.ReduceOp.MAX),
     }
 
 

@@ -4,6 +4,7 @@
 
 #include <glob.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace npu::config {
@@ -110,6 +111,9 @@ std::string hccl_debug_info_file() {
   return text("TMPDIR").value_or("/tmp") + "/hccl_trace_rank_";
 }
 
+int hccl_buffer_megabytes() { return std::max(1, integer("HCCL_BUFFSIZE").value_or(200)); }
+int hccl_p2p_buffer_megabytes() { return std::max(1, integer("P2P_HCCL_BUFFSIZE").value_or(20)); }
+bool hccl_deterministic() { return text("HCCL_DETERMINISTIC").value_or("") == "true"; }
 bool hccl_enable_timing() { return flag("TORCH_HCCL_ENABLE_TIMING"); }
 
 bool compact_errors() { return flag("TORCH_NPU_COMPACT_ERROR_OUTPUT"); }

@@ -35,6 +35,9 @@ int hccl_trace_buffer_size();                    // TORCH_HCCL_TRACE_BUFFER_SIZE
 bool hccl_trace_cpp_stack();                     // TORCH_HCCL_TRACE_CPP_STACK: with C++ frames
 bool hccl_dump_on_timeout();                     // TORCH_HCCL_DUMP_ON_TIMEOUT: write it when a collective fails
 std::string hccl_debug_info_file();              // TORCH_HCCL_DEBUG_INFO_TEMP_FILE: where to; the rank is appended
+int hccl_buffer_megabytes();                     // HCCL_BUFFSIZE: of a communicator
+int hccl_p2p_buffer_megabytes();                 // P2P_HCCL_BUFFSIZE: of the communicators of two ranks
+bool hccl_deterministic();                       // HCCL_DETERMINISTIC=true
 bool hccl_enable_timing();                       // TORCH_HCCL_ENABLE_TIMING: work.get_duration()
 
 bool compact_errors();                           // TORCH_NPU_COMPACT_ERROR_OUTPUT: only the first lines of an error

@@ -29,7 +29,8 @@ std::vector<uint64_t> counts_of(const at::Tensor& tensor, const std::vector<int6
   const int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
   const uint64_t row = rows == 0 ? 0 : static_cast<uint64_t>(tensor.numel() / rows) * format.per_element;
   if (splits.empty()) {
-    TORCH_CHECK_VALUE(rows % ranks == 0, "Tensor's dim 0 (", rows, ") does not divide equally across ", ranks, " ranks");
+    TORCH_CHECK_VALUE(rows % ranks == 0, "Tensor's dim 0 (", rows, ") does not divide equally across ", ranks,
+                      " ranks");
     return std::vector<uint64_t>(ranks, row * static_cast<uint64_t>(rows / ranks));
   }
   TORCH_CHECK_VALUE(static_cast<int>(splits.size()) == ranks, "Number of tensor splits (", splits.size(),
@@ -53,17 +54,29 @@ void check_root(int64_t root, int ranks) {
 
 }  // namespace
 
+// Also inside of startCoalescing() ... endCoalescing(), which torch's coalescing manager puts around it.
+ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::coalesced(size_t count, const std::function<void(size_t)>& call) {
+  const bool inside = coalescing_;
+  if (!inside) startCoalescing();
+  try {
+    for (size_t i = 0; i < count; ++i) call(i);
+  } catch (...) {
+    if (!inside) coalescing_ = false;
+    throw;
+  }
+  return inside ? last_coalesced_ : endCoalescing();
+}
+
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
   at::Tensor tensor = single(tensors);
   const Format format = reducing(tensor.scalar_type(), opts.reduceOp);
   const HcclReduceOp op = reduction(opts.reduceOp, tensor.scalar_type());
-  auto input = std::make_shared<at::Tensor>(tensor);
-  Launch call{OpType::ALLREDUCE, "hccl:all_reduce", {tensor}, {tensor}, opts.asyncOp, opts.timeout, {}, {}, {}};
+  Launch call{OpType::ALLREDUCE, "hccl:all_reduce", {tensor}, {tensor}, opts.asyncOp, opts.timeout};
   if (opts.reduceOp.op_ == c10d::ReduceOp::PREMUL_SUM)
     call.before = [=, op = opts.reduceOp]() mutable { tensor.copy_(scaled_input(tensor, op), true); };
   call.body = [=](HcclComm comm, aclrtStream stream) {
-    HCCL_CHECK(hccl::api().HcclAllReduce(tensor.data_ptr(), tensor.data_ptr(), count(tensor, format), format.type, op, comm,
-                                         stream));
+    HCCL_CHECK(hccl::api().HcclAllReduce(tensor.data_ptr(), tensor.data_ptr(), count(tensor, format), format.type, op,
+                                         comm, stream));
   };
   if (opts.reduceOp.op_ == c10d::ReduceOp::AVG)
     call.after = [=, this, op = opts.reduceOp]() mutable { scale_output(tensor, op, size_); };
@@ -73,19 +86,17 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::allreduce(Tensors& tensors, const c1
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::allreduce_coalesced(Tensors& tensors,
                                                                 const c10d::AllreduceCoalescedOptions& opts) {
   TORCH_CHECK(!tensors.empty(), "Expecting tensors but got none");
-  startCoalescing();
-  for (at::Tensor& tensor : tensors) {
-    Tensors one{tensor};
+  return coalesced(tensors.size(), [&](size_t i) {
+    Tensors one{tensors[i]};
     allreduce(one, opts);
-  }
-  return endCoalescing();
+  });
 }
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) {
   const at::Tensor tensor = single(tensors);
   check_root(opts.rootRank, size_);
   const Format format = moving(tensor.scalar_type());
-  Launch call{OpType::BROADCAST, "hccl:broadcast", {tensor}, {tensor}, opts.asyncOp, opts.timeout, {}, {}, {}};
+  Launch call{OpType::BROADCAST, "hccl:broadcast", {tensor}, {tensor}, opts.asyncOp, opts.timeout};
   call.body = [=, root = static_cast<uint32_t>(opts.rootRank)](HcclComm comm, aclrtStream stream) {
     HCCL_CHECK(hccl::api().HcclBroadcast(tensor.data_ptr(), count(tensor, format), format.type, root, comm, stream));
   };
@@ -99,14 +110,13 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::reduce(Tensors& tensors, const c10d:
   const Format format = reducing(tensor.scalar_type(), opts.reduceOp);
   const HcclReduceOp op = reduction(opts.reduceOp, tensor.scalar_type());
   auto input = std::make_shared<at::Tensor>(tensor);
-  Launch call{OpType::REDUCE, "hccl:reduce", {tensor}, {tensor}, opts.asyncOp, opts.timeout, {}, {}, {}};
+  Launch call{OpType::REDUCE, "hccl:reduce", {tensor}, {tensor}, opts.asyncOp, opts.timeout};
   call.before = [=, op = opts.reduceOp] { *input = scaled_input(tensor, op); };
   call.body = [=, root = static_cast<uint32_t>(opts.rootRank)](HcclComm comm, aclrtStream stream) {
-    HCCL_CHECK(hccl::api().HcclReduce(input->data_ptr(), tensor.data_ptr(), count(tensor, format), format.type, op, root,
-                                      comm, stream));
+    HCCL_CHECK(hccl::api().HcclReduce(input->data_ptr(), tensor.data_ptr(), count(tensor, format), format.type, op,
+                                      root, comm, stream));
   };
-  if (rank_ == opts.rootRank)
-    call.after = [=, this, op = opts.reduceOp]() mutable { scale_output(tensor, op, size_); };
+  if (rank_ == opts.rootRank) call.after = [=, this, op = opts.reduceOp]() mutable { scale_output(tensor, op, size_); };
   return launch(std::move(call));
 }
 
@@ -117,7 +127,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::_allgather_base(at::Tensor& output, 
   TORCH_CHECK_VALUE(output.numel() == input.numel() * size_,
                     "output tensor size must be equal to world_size times input tensor size");
   const Format format = moving(input.scalar_type());
-  Launch call{OpType::_ALLGATHER_BASE, "hccl:all_gather", {input}, {output}, opts.asyncOp, opts.timeout, {}, {}, {}};
+  Launch call{OpType::_ALLGATHER_BASE, "hccl:all_gather", {input}, {output}, opts.asyncOp, opts.timeout};
   call.body = [=](HcclComm comm, aclrtStream stream) {
     HCCL_CHECK(hccl::api().HcclAllGather(input.data_ptr(), output.data_ptr(), count(input, format), format.type, comm,
                                          stream));
@@ -132,7 +142,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::allgather(std::vector<Tensors>& outp
   check_alike(outputs[0], input);
   const Format format = moving(input.scalar_type());
   auto all = std::make_shared<at::Tensor>();
-  Launch call{OpType::ALLGATHER, "hccl:all_gather", {input}, outputs[0], opts.asyncOp, opts.timeout, {}, {}, {}};
+  Launch call{OpType::ALLGATHER, "hccl:all_gather", {input}, outputs[0], opts.asyncOp, opts.timeout};
   const std::vector<uint64_t> counts = counts_of(outputs[0], format);
   TORCH_CHECK_VALUE(counts[rank_] == count(input, format), "the output for this rank must have the size of its input");
   const uint64_t total = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
@@ -150,9 +160,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::allgather(std::vector<Tensors>& outp
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                                             const c10d::AllgatherOptions& opts) {
-  startCoalescing();
-  for (size_t i = 0; i < inputs.size(); ++i) _allgather_base(outputs[i], inputs[i], opts);
-  return endCoalescing();
+  return coalesced(inputs.size(), [&](size_t i) { _allgather_base(outputs[i], inputs[i], opts); });
 }
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
@@ -164,11 +172,11 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::_reduce_scatter_base(at::Tensor& out
   const Format format = reducing(input.scalar_type(), opts.reduceOp);
   const HcclReduceOp op = reduction(opts.reduceOp, input.scalar_type());
   auto scaled = std::make_shared<at::Tensor>(input);
-  Launch call{OpType::_REDUCE_SCATTER_BASE, "hccl:reduce_scatter", {input}, {output}, opts.asyncOp, opts.timeout, {}, {}, {}};
+  Launch call{OpType::_REDUCE_SCATTER_BASE, "hccl:reduce_scatter", {input}, {output}, opts.asyncOp, opts.timeout};
   call.before = [=, op = opts.reduceOp] { *scaled = scaled_input(input, op); };
   call.body = [=](HcclComm comm, aclrtStream stream) {
-    HCCL_CHECK(hccl::api().HcclReduceScatter(scaled->data_ptr(), output.data_ptr(), count(output, format), format.type, op,
-                                             comm, stream));
+    HCCL_CHECK(hccl::api().HcclReduceScatter(scaled->data_ptr(), output.data_ptr(), count(output, format), format.type,
+                                             op, comm, stream));
   };
   call.after = [=, this, op = opts.reduceOp]() mutable { scale_output(output, op, size_); };
   return launch(std::move(call));
@@ -186,7 +194,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::reduce_scatter(Tensors& outputs, std
   const bool even = std::all_of(counts.begin(), counts.end(), [&](uint64_t n) { return n == counts[0]; });
   TORCH_CHECK(even || hccl::api().HcclReduceScatterV, "This HCCL cannot reduce_scatter shares of different size.");
   auto all = std::make_shared<at::Tensor>();
-  Launch call{OpType::REDUCE_SCATTER, "hccl:reduce_scatter", inputs[0], {output}, opts.asyncOp, opts.timeout, {}, {}, {}};
+  Launch call{OpType::REDUCE_SCATTER, "hccl:reduce_scatter", inputs[0], {output}, opts.asyncOp, opts.timeout};
   call.before = [=, op = opts.reduceOp, sources = inputs[0]] { *all = scaled_input(flat(sources), op); };
   call.body = [=](HcclComm comm, aclrtStream stream) {
     const auto& api = hccl::api();
@@ -205,13 +213,11 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::reduce_scatter(Tensors& outputs, std
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                                             const c10d::ReduceScatterOptions& opts) {
-  startCoalescing();
-  for (size_t i = 0; i < inputs.size(); ++i) _reduce_scatter_base(outputs[i], inputs[i], opts);
-  return endCoalescing();
+  return coalesced(inputs.size(), [&](size_t i) { _reduce_scatter_base(outputs[i], inputs[i], opts); });
 }
 
-// Everything that only moves data between ranks, with a share for each: all_to_all with counts. An empty list of what is
-// sent means that every rank gets all of the input.
+// Everything that only moves data between ranks, with a share for each: all_to_all with counts. An empty list of what
+// is sent means that every rank gets all of the input.
 void ProcessGroupHCCL::move(const at::Tensor& output, std::vector<uint64_t> recv_counts, const at::Tensor& input,
                             std::vector<uint64_t> send_counts, HcclComm comm, aclrtStream stream) {
   const Format format = moving(output.scalar_type());
@@ -238,7 +244,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::gather(std::vector<Tensors>& outputs
   sent[opts.rootRank] = count(input, format);
   auto all = std::make_shared<at::Tensor>();
   const uint64_t total = std::accumulate(received.begin(), received.end(), uint64_t{0});
-  Launch call{OpType::GATHER, "hccl:gather", {input}, targets, opts.asyncOp, opts.timeout, {}, {}, {}};
+  Launch call{OpType::GATHER, "hccl:gather", {input}, targets, opts.asyncOp, opts.timeout};
   call.before = [=] { *all = at::empty({static_cast<int64_t>(total / format.per_element)}, input.options()); };
   call.body = [=, this](HcclComm comm, aclrtStream stream) { move(*all, received, input, sent, comm, stream); };
   call.after = [=]() mutable { copy_from_flat(*all, targets); };
@@ -258,7 +264,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::scatter(Tensors& outputs, std::vecto
   std::vector<uint64_t> received(size_, 0), sent = root ? counts_of(sources, format) : std::vector<uint64_t>(size_, 0);
   received[opts.rootRank] = count(output, format);
   auto all = std::make_shared<at::Tensor>(output);
-  Launch call{OpType::SCATTER, "hccl:scatter", sources, {output}, opts.asyncOp, opts.timeout, {}, {}, {}};
+  Launch call{OpType::SCATTER, "hccl:scatter", sources, {output}, opts.asyncOp, opts.timeout};
   call.before = [=] {
     if (root) *all = flat(sources);
   };
@@ -275,7 +281,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::alltoall_base(at::Tensor& output, at
   const Format format = moving(input.scalar_type());
   const auto received = counts_of(output, output_splits, size_, format);
   const auto sent = counts_of(input, input_splits, size_, format);
-  Launch call{OpType::ALLTOALL_BASE, "hccl:all_to_all", {input}, {output}, opts.asyncOp, opts.timeout, {}, {}, {}};
+  Launch call{OpType::ALLTOALL_BASE, "hccl:all_to_all", {input}, {output}, opts.asyncOp, opts.timeout};
   call.body = [=, this](HcclComm comm, aclrtStream stream) { move(output, received, input, sent, comm, stream); };
   return launch(std::move(call));
 }
@@ -290,7 +296,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::alltoall(Tensors& outputs, Tensors& 
   const auto received = counts_of(outputs, format), sent = counts_of(inputs, format);
   const uint64_t total = std::accumulate(received.begin(), received.end(), uint64_t{0});
   auto from = std::make_shared<at::Tensor>(), to = std::make_shared<at::Tensor>();
-  Launch call{OpType::ALLTOALL, "hccl:all_to_all", inputs, outputs, opts.asyncOp, opts.timeout, {}, {}, {}};
+  Launch call{OpType::ALLTOALL, "hccl:all_to_all", inputs, outputs, opts.asyncOp, opts.timeout};
   call.before = [=, sources = inputs] {
     *from = flat(sources);
     *to = at::empty({static_cast<int64_t>(total / format.per_element)}, from->options());
@@ -307,7 +313,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::allgather_uneven(at::Tensor& output,
   const Format format = moving(input.scalar_type());
   const auto counts = counts_of(output, splits, size_, format);
   TORCH_CHECK_VALUE(counts[rank_] == count(input, format), "the input does not have the size of this rank's split");
-  Launch call{OpType::_ALLGATHER_BASE, "hccl:all_gather_uneven", {input}, {output}, async, c10d::kUnsetTimeout, {}, {}, {}};
+  Launch call{OpType::_ALLGATHER_BASE, "hccl:all_gather_uneven", {input}, {output}, async, c10d::kUnsetTimeout};
   call.body = [=, this](HcclComm comm, aclrtStream stream) {
     const auto& api = hccl::api();
     if (!api.HcclAllGatherV) return move(output, counts, input, {}, comm, stream);
@@ -329,7 +335,8 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::reduce_scatter_uneven(at::Tensor& ou
   const auto counts = counts_of(input, splits, size_, format);
   TORCH_CHECK_VALUE(counts[rank_] == count(output, format), "the output does not have the size of this rank's split");
   auto scaled = std::make_shared<at::Tensor>(input);
-  Launch call{OpType::_REDUCE_SCATTER_BASE, "hccl:reduce_scatter_uneven", {input}, {output}, async, c10d::kUnsetTimeout, {}, {}, {}};
+  Launch call{OpType::_REDUCE_SCATTER_BASE, "hccl:reduce_scatter_uneven", {input}, {output}, async,
+              c10d::kUnsetTimeout};
   call.before = [=] { *scaled = scaled_input(input, op); };
   call.body = [=](HcclComm comm, aclrtStream stream) {
     const std::vector<uint64_t> offsets = offsets_of(counts);
@@ -348,7 +355,8 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::barrier(const c10d::BarrierOptions& 
   DeviceGuard guard(index);
   const at::Tensor token =
       at::empty({1}, at::TensorOptions().dtype(at::kByte).device(c10::DeviceType::PrivateUse1, index));
-  Launch call{OpType::BARRIER, "hccl:barrier", {token}, {token}, opts.asyncOp, opts.timeout, {}, {}, {}, true};
+  Launch call{OpType::BARRIER, "hccl:barrier", {token}, {token}, opts.asyncOp, opts.timeout};
+  call.barrier = true;
   call.body = [=](HcclComm comm, aclrtStream stream) {
     HCCL_CHECK(hccl::api().HcclAllReduce(token.data_ptr(), token.data_ptr(), 1, HCCL_DATA_TYPE_UINT8, HCCL_REDUCE_MAX,
                                          comm, stream));

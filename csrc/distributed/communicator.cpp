@@ -32,9 +32,9 @@ std::string text(const HcclConfigMap& options, const char* key) {
 }
 
 void check_keys(const HcclConfigMap& options) {
-  static const char* const known[] = {"hccl_buffer_size",       "group_name",        "qos_service_level",
-                                      "qos_traffic_class",      "hccl_op_expansion_mode", "hccl_world_rank_id",
-                                      "hccl_exec_timeout"};
+  static const char* const known[] = {
+      "hccl_buffer_size",       "group_name",         "qos_service_level", "qos_traffic_class",
+      "hccl_op_expansion_mode", "hccl_world_rank_id", "hccl_exec_timeout"};
   for (const auto& [key, value] : options) {
     bool found = false;
     for (const char* name : known) found |= key == name;
@@ -51,8 +51,9 @@ HcclCommConfig make_config(const CommunicatorSettings& settings, bool named) {
   config.size = named ? sizeof config : kShortConfig;
   config.magic = HCCL_COMM_CONFIG_MAGIC;
   config.version = kVersion;
-  config.hcclBufferSize = number(settings.options, "hccl_buffer_size", 200);
-  config.hcclDeterministic = unset;
+  config.hcclBufferSize =
+      number(settings.options, "hccl_buffer_size", static_cast<uint32_t>(settings.buffer_megabytes));
+  config.hcclDeterministic = settings.deterministic ? 1 : unset;
   const std::string group = text(settings.options, "group_name");
   TORCH_CHECK_VALUE(group.size() <= 32, "group_name of hccl_config is longer than 32 characters.");
   snprintf(config.hcclCommName, sizeof config.hcclCommName, "%s", settings.name.c_str());
@@ -63,8 +64,8 @@ HcclCommConfig make_config(const CommunicatorSettings& settings, bool named) {
   config.hcclWorldRankID = number(settings.options, "hccl_world_rank_id", 0);
   config.unknown = unset;
   const auto timeout = std::chrono::ceil<std::chrono::seconds>(settings.timeout).count();
-  config.hcclExecTimeOut = static_cast<int32_t>(number(settings.options, "hccl_exec_timeout",
-                                                        timeout > 0 && timeout < INT32_MAX ? timeout : -1));
+  config.hcclExecTimeOut = static_cast<int32_t>(
+      number(settings.options, "hccl_exec_timeout", timeout > 0 && timeout < INT32_MAX ? timeout : -1));
   return config;
 }
 
@@ -81,8 +82,8 @@ void wait_for_all(c10d::Store& store, const std::string& key, int ranks, std::ch
     for (int rank = 0; rank < ranks; ++rank)
       if (!store.check({keys[rank]})) late += (late.empty() ? "" : ", ") + std::to_string(rank);
     TORCH_CHECK_WITH(DistBackendError, !late.empty(), error.what());
-    TORCH_CHECK_WITH(DistBackendError, false, "Rank ", late, " of ", ranks, " did not come to the first collective within ",
-                     timeout.count(), " ms");
+    TORCH_CHECK_WITH(DistBackendError, false, "Rank ", late, " of ", ranks,
+                     " did not come to the first collective within ", timeout.count(), " ms");
   }
 }
 
@@ -115,8 +116,8 @@ HcclRootInfo exchange_root_info(c10d::Store& store, const std::string& key, int 
                      " ms: ", error.what());
   }
   const std::vector<uint8_t> value = store.get(key);
-  TORCH_CHECK_WITH(DistBackendError, !value.empty() && value[0] == good, "No communicator: ",
-                   std::string(value.begin() + !value.empty(), value.end()));
+  TORCH_CHECK_WITH(DistBackendError, !value.empty() && value[0] == good,
+                   "No communicator: ", std::string(value.begin() + !value.empty(), value.end()));
   TORCH_CHECK_WITH(DistBackendError, value.size() == 1 + sizeof info.internal,
                    "The store holds no root info of HCCL under ", key, ". Do all ranks run the same torch_npu?");
   memcpy(info.internal, value.data() + 1, sizeof info.internal);
@@ -153,8 +154,8 @@ std::optional<std::string> Communicator::error() const {
   HcclResult error = HCCL_SUCCESS;
   if (hccl::api().HcclGetCommAsyncError(handle_, &error) != HCCL_SUCCESS || error == HCCL_SUCCESS) return std::nullopt;
   const char* words = acl::api().aclGetRecentErrMsg();
-  return c10::str(words && *words ? words : "HCCL reported an error in the background", " (",
-                  hccl::result_name(error), ")");
+  return c10::str(words && *words ? words : "HCCL reported an error in the background", " (", hccl::result_name(error),
+                  ")");
 }
 
 std::string Communicator::name() const {

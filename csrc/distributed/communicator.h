@@ -19,8 +19,10 @@ namespace npu::distributed {
 using HcclConfigMap = std::map<std::string, std::variant<int64_t, std::string>>;
 
 struct CommunicatorSettings {
-  std::string name;  // at most 127 characters
+  std::string name;                      // at most 127 characters
   std::chrono::milliseconds timeout{0};  // for a collective, and for all ranks to come to the first one
+  int buffer_megabytes = 200;
+  bool deterministic = false;
   HcclConfigMap options;
 };
 
@@ -32,10 +34,10 @@ class Communicator {
   ~Communicator() { destroy(); }
   Communicator(const Communicator&) = delete;
 
-  HcclComm handle() const;               // throws when it was destroyed
+  HcclComm handle() const;                   // throws when it was destroyed
   std::optional<std::string> error() const;  // what went wrong in the background, if anything
   std::string name() const;
-  void destroy() noexcept;               // what still runs fails
+  void destroy() noexcept;  // what still runs fails
 
  private:
   explicit Communicator(HcclComm handle) : handle_(handle) {}

@@ -20,13 +20,15 @@ Dict new_dict() { return Dict(c10::AnyType::get(), c10::AnyType::get()); }
 List new_list() { return List(c10::AnyType::get()); }
 
 int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace
 
 FlightRecorder::FlightRecorder()
-    : capacity_(static_cast<size_t>(std::max(0, config::hccl_trace_buffer_size()))), cpp_stacks_(config::hccl_trace_cpp_stack()) {}
+    : capacity_(static_cast<size_t>(std::max(0, config::hccl_trace_buffer_size()))),
+      cpp_stacks_(config::hccl_trace_cpp_stack()) {}
 
 FlightRecorder& FlightRecorder::get() {
   static FlightRecorder* const recorder = new FlightRecorder;  // leaked: it holds Python objects

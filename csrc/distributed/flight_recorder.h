@@ -1,5 +1,6 @@
-// The flight recorder: a ring of the last collectives of this process, written out in torch's format, so that torch's own
-// analyser (python -m torch.distributed.flight_recorder.fr_trace) reads it. Off unless TORCH_HCCL_TRACE_BUFFER_SIZE is set.
+// The flight recorder: a ring of the last collectives of this process, written out in torch's format, so that torch's
+// own analyser (python -m torch.distributed.flight_recorder.fr_trace) reads it. Off unless TORCH_HCCL_TRACE_BUFFER_SIZE
+// is set.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -32,13 +32,28 @@ const Api& api() {
 }
 
 const char* result_name(HcclResult result) noexcept {
-  static const char* const names[] = {
-      "HCCL_SUCCESS",       "HCCL_E_PARA",         "HCCL_E_PTR",           "HCCL_E_MEMORY",
-      "HCCL_E_INTERNAL",    "HCCL_E_NOT_SUPPORT",  "HCCL_E_NOT_FOUND",     "HCCL_E_UNAVAIL",
-      "HCCL_E_SYSCALL",     "HCCL_E_TIMEOUT",      "HCCL_E_OPEN_FILE_FAILURE", "HCCL_E_TCP_CONNECT",
-      "HCCL_E_ROCE_CONNECT", "HCCL_E_TCP_TRANSFER", "HCCL_E_ROCE_TRANSFER", "HCCL_E_RUNTIME",
-      "HCCL_E_DRV",         "HCCL_E_PROFILING",    "HCCL_E_CCE",           "HCCL_E_NETWORK",
-      "HCCL_E_AGAIN",       "HCCL_E_REMOTE"};
+  static const char* const names[] = {"HCCL_SUCCESS",
+                                      "HCCL_E_PARA",
+                                      "HCCL_E_PTR",
+                                      "HCCL_E_MEMORY",
+                                      "HCCL_E_INTERNAL",
+                                      "HCCL_E_NOT_SUPPORT",
+                                      "HCCL_E_NOT_FOUND",
+                                      "HCCL_E_UNAVAIL",
+                                      "HCCL_E_SYSCALL",
+                                      "HCCL_E_TIMEOUT",
+                                      "HCCL_E_OPEN_FILE_FAILURE",
+                                      "HCCL_E_TCP_CONNECT",
+                                      "HCCL_E_ROCE_CONNECT",
+                                      "HCCL_E_TCP_TRANSFER",
+                                      "HCCL_E_ROCE_TRANSFER",
+                                      "HCCL_E_RUNTIME",
+                                      "HCCL_E_DRV",
+                                      "HCCL_E_PROFILING",
+                                      "HCCL_E_CCE",
+                                      "HCCL_E_NETWORK",
+                                      "HCCL_E_AGAIN",
+                                      "HCCL_E_REMOTE"};
   return result >= 0 && result < static_cast<int>(std::size(names)) ? names[result] : "unknown code";
 }
 

@@ -11,15 +11,17 @@
 namespace npu::hccl {
 
 // What every provider must have.
-#define NPU_HCCL_REQUIRED(X)                                                                                         \
-  X(HcclGetRootInfo) X(HcclCommInitRootInfo) X(HcclCommDestroy) X(HcclGetCommAsyncError) X(HcclAllReduce)            \
-  X(HcclBroadcast) X(HcclAllGather) X(HcclReduceScatter) X(HcclReduce) X(HcclScatter) X(HcclAlltoAllV) X(HcclSend)   \
-  X(HcclRecv) X(HcclBatchSendRecv)
+#define NPU_HCCL_REQUIRED(X)                                                                                      \
+  X(HcclGetRootInfo)                                                                                              \
+  X(HcclCommInitRootInfo) X(HcclCommDestroy) X(HcclGetCommAsyncError) X(HcclAllReduce) X(HcclBroadcast)           \
+      X(HcclAllGather) X(HcclReduceScatter) X(HcclReduce) X(HcclScatter) X(HcclAlltoAllV) X(HcclSend) X(HcclRecv) \
+          X(HcclBatchSendRecv)
 
 // What one may lack: null then.
-#define NPU_HCCL_OPTIONAL(X)                                                                                         \
-  X(HcclCommInitRootInfoConfig) X(HcclGetCommConfigCapability) X(HcclGetCommName) X(HcclAllGatherV)                  \
-  X(HcclReduceScatterV) X(HcclCommResume) X(HcclSetConfig)
+#define NPU_HCCL_OPTIONAL(X)                                                                                  \
+  X(HcclCommInitRootInfoConfig)                                                                               \
+  X(HcclGetCommConfigCapability) X(HcclGetCommName) X(HcclAllGatherV) X(HcclReduceScatterV) X(HcclCommResume) \
+      X(HcclSetConfig)
 
 struct Api {
 #define NPU_HCCL_MEMBER(name) decltype(&::name) name = nullptr;
@@ -28,18 +30,19 @@ struct Api {
 #undef NPU_HCCL_MEMBER
 };
 
-const Api& api();                       // throws when the library or a required function is missing
+const Api& api();  // throws when the library or a required function is missing
 const char* result_name(HcclResult result) noexcept;
 // Throws c10::DistBackendError: what failed, the code, the provider's words.
 [[noreturn]] void throw_hccl_error(HcclResult result, const char* expression);
 
-// Calls `body` with the stream's handle, in the order of the task queue: behind the operators that were launched before.
+// Calls `body` with the stream's handle, in the order of the task queue: behind the operators that were launched
+// before.
 void enqueue(std::function<void(aclrtStream)> body, Stream stream);
 
 }  // namespace npu::hccl
 
-#define HCCL_CHECK(expression)                                                                      \
-  do {                                                                                              \
-    const HcclResult hccl_result_ = (expression);                                                   \
+#define HCCL_CHECK(expression)                                                                                \
+  do {                                                                                                        \
+    const HcclResult hccl_result_ = (expression);                                                             \
     if (C10_UNLIKELY(hccl_result_ != HCCL_SUCCESS)) ::npu::hccl::throw_hccl_error(hccl_result_, #expression); \
   } while (0)

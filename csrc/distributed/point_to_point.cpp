@@ -21,9 +21,13 @@ HcclSendRecvItem item_for(const at::Tensor& tensor, bool sends, uint32_t peer) {
 
 }  // namespace
 
-ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::send(Tensors& tensors, int peer, int) { return transfer(tensors, peer, true); }
+ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::send(Tensors& tensors, int peer, int) {
+  return transfer(tensors, peer, true);
+}
 
-ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::recv(Tensors& tensors, int peer, int) { return transfer(tensors, peer, false); }
+ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::recv(Tensors& tensors, int peer, int) {
+  return transfer(tensors, peer, false);
+}
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer(Tensors& tensors, int peer, bool sends) {
   const at::Tensor tensor = single(tensors);
@@ -33,25 +37,28 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer(Tensors& tensors, int peer,
     items_.push_back({tensor, peer, sends});
     return nullptr;
   }
-  TORCH_CHECK_VALUE(peer != rank_, "Rank ", rank_, " cannot send to itself, or receive from itself, outside of a batch "
+  TORCH_CHECK_VALUE(peer != rank_, "Rank ", rank_,
+                    " cannot send to itself, or receive from itself, outside of a batch "
                     "(batch_isend_irecv).");
   const c10::Device device = tensor.device();
   DeviceGuard guard(device.index());
   const auto communicator = pair_communicator(device.index(), peer);
   const Stream stream = side_stream(device.index(), stream_of(peer, sends ? kSend : kReceive));
-  auto work = make_work({sends ? OpType::SEND : OpType::RECV, sends ? "hccl:send" : "hccl:recv", ++transfers_,
-                         options_->timeout},
-                        sends ? Tensors{} : Tensors{tensor}, device);
+  auto work = make_work(
+      {sends ? OpType::SEND : OpType::RECV, sends ? "hccl:send" : "hccl:recv", ++transfers_, options_->timeout},
+      sends ? Tensors{} : Tensors{tensor}, device);
   Event ready;
   ready.record(current_stream(device.index()));
   ready.block(stream);
   work->keep({tensor});
   work->begin(stream);
   HcclSendRecvItem item = item_for(tensor, sends, peer < rank_ ? 0 : 1);
-  hccl::enqueue([item, comm = communicator->handle()](aclrtStream handle) {
-    const auto function = item.sendRecvType == HCCL_SEND ? hccl::api().HcclSend : hccl::api().HcclRecv;
-    HCCL_CHECK(function(item.buf, item.count, item.dataType, item.remoteRank, comm, handle));
-  }, stream);
+  hccl::enqueue(
+      [item, comm = communicator->handle()](aclrtStream handle) {
+        const auto function = item.sendRecvType == HCCL_SEND ? hccl::api().HcclSend : hccl::api().HcclRecv;
+        HCCL_CHECK(function(item.buf, item.count, item.dataType, item.remoteRank, comm, handle));
+      },
+      stream);
   work->end(stream, communicator);
   record(*work, sends ? tensors : Tensors{}, sends ? Tensors{} : tensors, true);
   watchdog_->watch(work, false);
@@ -94,9 +101,11 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer_batch(std::vector<Item> ite
     const Stream stream = side_stream(device.index(), stream_of(peer, kBatch));
     ready.block(stream);
     work->begin(stream);
-    hccl::enqueue([batch, comm = communicator->handle()](aclrtStream handle) mutable {
-      HCCL_CHECK(hccl::api().HcclBatchSendRecv(batch.data(), static_cast<uint32_t>(batch.size()), comm, handle));
-    }, stream);
+    hccl::enqueue(
+        [batch, comm = communicator->handle()](aclrtStream handle) mutable {
+          HCCL_CHECK(hccl::api().HcclBatchSendRecv(batch.data(), static_cast<uint32_t>(batch.size()), comm, handle));
+        },
+        stream);
     work->end(stream, communicator);
   }
   record(*work, tensors, received, true);

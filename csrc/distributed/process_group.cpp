@@ -1,5 +1,6 @@
 #include "distributed/process_group.h"
 
+#include <ATen/Context.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/util/Logging.h>
 
@@ -49,7 +50,8 @@ void ProcessGroupHCCL::check_usable() const {
 // Nothing may go on waiting: communicators are given up, which ends what runs on this rank and is told to the others.
 void ProcessGroupHCCL::on_failure(const std::string& text) {
   LOG(ERROR) << "[rank " << rank_ << ", group " << options_->group_name << "] " << text;
-  if (config::hccl_dump_on_timeout() && FlightRecorder::get().enabled()) FlightRecorder::get().write_file(global_rank());
+  if (config::hccl_dump_on_timeout() && FlightRecorder::get().enabled())
+    FlightRecorder::get().write_file(global_rank());
   if (reaction_ == kTearDown || reaction_ == kCleanUpOnly)
     for (const auto& communicator : all_communicators()) communicator->destroy();
 }
@@ -107,6 +109,8 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::find_or_connect(const std::strin
   settings.name = ranks == size_ ? group : group + ":" + name;
   settings.name.resize(std::min(settings.name.size(), kMaxName));
   settings.timeout = options_->timeout;
+  settings.buffer_megabytes = name == "all" ? config::hccl_buffer_megabytes() : config::hccl_p2p_buffer_megabytes();
+  settings.deterministic = config::hccl_deterministic() || at::globalContext().deterministicAlgorithms();
   settings.options = options_->hccl_config;
   auto communicator =
       Communicator::connect(*store_, c10::str("hccl_root/", generation_, "/", name), rank, ranks, settings);
@@ -115,8 +119,10 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::find_or_connect(const std::strin
 }
 
 std::shared_ptr<Communicator> ProcessGroupHCCL::communicator(c10::DeviceIndex device) {
-  TORCH_CHECK_WITH(DistBackendError, last_device_ < 0 || last_device_ == device, "A process group works with one card for "
-                   "each rank: this one has used npu:", last_device_, " and now got a tensor on npu:", int(device),
+  TORCH_CHECK_WITH(DistBackendError, last_device_ < 0 || last_device_ == device,
+                   "A process group works with one card for "
+                   "each rank: this one has used npu:",
+                   last_device_, " and now got a tensor on npu:", int(device),
                    ". Call torch.npu.set_device(local_rank) first, or make another group.");
   last_device_ = device;
   return find_or_connect("all", rank_, size_);
@@ -167,9 +173,9 @@ void ProcessGroupHCCL::record(WorkHCCL& work, const Tensors& inputs, const Tenso
   FlightRecorder& recorder = FlightRecorder::get();
   if (!recorder.enabled()) return;
   const WorkHCCL::Description& description = work.description();
-  work.trace = recorder.record({options_->group_name, pg_desc_, description.title, description.number, point_to_point,
-                                description.timeout},
-                               inputs, outputs);
+  work.trace = recorder.record(
+      {options_->group_name, pg_desc_, description.title, description.number, point_to_point, description.timeout},
+      inputs, outputs);
 }
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch launch) {
@@ -180,9 +186,9 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch launch) {
   const bool aside = launch.async || coalescing_;
   const Stream current = current_stream(device.index());
   const Stream stream = aside ? side_stream(device.index(), kCollectiveStream) : current;
-  auto work = make_work({launch.type, launch.title, ++collectives_, timeout_or_default(launch.timeout), timed_,
-                         launch.barrier},
-                        launch.outputs, device);
+  auto work =
+      make_work({launch.type, launch.title, ++collectives_, timeout_or_default(launch.timeout), timed_, launch.barrier},
+                launch.outputs, device);
   if (aside) {
     Event ready;
     ready.record(current);
@@ -195,8 +201,9 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch launch) {
     std::optional<c10::StreamGuard> on_stream;
     if (aside) on_stream.emplace(stream.unwrap());
     if (launch.before) launch.before();
-    hccl::enqueue([body = std::move(launch.body), comm = communicator->handle()](aclrtStream handle) { body(comm, handle); },
-                  stream);
+    hccl::enqueue(
+        [body = std::move(launch.body), comm = communicator->handle()](aclrtStream handle) { body(comm, handle); },
+        stream);
     if (launch.after) launch.after();
   }
   work->end(stream, communicator);

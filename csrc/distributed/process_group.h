@@ -3,11 +3,11 @@
 //
 // Note [Streams of collectives]
 // A collective that its caller waits for at once (async_op=False) runs on the current stream: no events, no hand-over.
-// Others run on a stream of the group, which first waits for the current one; work.wait() makes the stream that is current
-// then wait for it. Inputs and outputs are kept alive by the work until it is waited for or done, so that the allocator
-// does not give their memory away. Sends and receives have one stream per peer and direction: a send that waits for its
-// receiver must not hold up the receive behind it. HCCL is called through the task queue, behind the operators that make
-// its inputs.
+// Others run on a stream of the group, which first waits for the current one; work.wait() makes the stream that is
+// current then wait for it. Inputs and outputs are kept alive by the work until it is waited for or done, so that the
+// allocator does not give their memory away. Sends and receives have one stream per peer and direction: a send that
+// waits for its receiver must not hold up the receive behind it. HCCL is called through the task queue, behind the
+// operators that make its inputs.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -30,7 +30,8 @@ namespace npu::distributed {
 class ProcessGroupHCCL final : public c10d::Backend {
  public:
   struct Options final : c10d::Backend::Options {
-    explicit Options(bool high_priority = false) : c10d::Backend::Options("hccl"), is_high_priority_stream(high_priority) {}
+    explicit Options(bool high_priority = false)
+        : c10d::Backend::Options("hccl"), is_high_priority_stream(high_priority) {}
     bool is_high_priority_stream;
     HcclConfigMap hccl_config;
   };
@@ -51,7 +52,7 @@ class ProcessGroupHCCL final : public c10d::Backend {
   c10d::ErrorType getError() override;
   void abort() override;
   void shutdown() override;
-  std::string comm_name(int device);           // of the card's communicator
+  std::string comm_name(int device);  // of the card's communicator
   std::optional<std::string> failure() const { return watchdog_->failure(); }
   // After a failure: throws away what is broken; the next collective makes new communicators.
   void rebuild();
@@ -65,8 +66,10 @@ class ProcessGroupHCCL final : public c10d::Backend {
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& opts) override;
   WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) override;
   WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& opts) override;
-  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) override;
-  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& opts) override;
+  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                         const c10d::ReduceScatterOptions& opts) override;
   WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& opts) override;
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& opts) override;
@@ -95,12 +98,13 @@ class ProcessGroupHCCL final : public c10d::Backend {
     Tensors inputs, outputs;
     bool async = true;
     std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
-    std::function<void()> before;
-    std::function<void(HcclComm, aclrtStream)> body;
-    std::function<void()> after;
+    std::function<void()> before{};
+    std::function<void(HcclComm, aclrtStream)> body{};
+    std::function<void()> after{};
     bool barrier = false;
   };
   WorkPtr launch(Launch launch);
+  WorkPtr coalesced(size_t count, const std::function<void(size_t)>& call);
   WorkPtr transfer(Tensors& tensors, int peer, bool sends);
   struct Item {
     at::Tensor tensor;
@@ -111,7 +115,7 @@ class ProcessGroupHCCL final : public c10d::Backend {
   void move(const at::Tensor& output, std::vector<uint64_t> recv_counts, const at::Tensor& input,
             std::vector<uint64_t> send_counts, HcclComm comm, aclrtStream stream);
 
-  void check_usable() const;                   // throws what went wrong before
+  void check_usable() const;  // throws what went wrong before
   void on_failure(const std::string& text);
   std::shared_ptr<Communicator> communicator(c10::DeviceIndex device);
   std::shared_ptr<Communicator> pair_communicator(c10::DeviceIndex device, int peer);
@@ -129,12 +133,12 @@ class ProcessGroupHCCL final : public c10d::Backend {
   const c10::intrusive_ptr<c10d::Store> store_;
   const c10::intrusive_ptr<Options> options_;
   const bool blocking_;
-  const int reaction_;                         // TORCH_HCCL_ASYNC_ERROR_HANDLING
+  const int reaction_;  // TORCH_HCCL_ASYNC_ERROR_HANDLING
   bool timed_ = false;
-  std::mutex mutex_;                           // communicators_, streams_
+  std::mutex mutex_;  // communicators_, streams_
   std::map<std::string, std::shared_ptr<Communicator>> communicators_;
   std::map<std::pair<c10::DeviceIndex, int>, Stream> streams_;
-  uint64_t generation_ = 0;                    // of communicators: rises with rebuild()
+  uint64_t generation_ = 0;  // of communicators: rises with rebuild()
   uint64_t collectives_ = 0, transfers_ = 0;
   int last_device_ = -1;
   bool coalescing_ = false, closed_ = false;

@@ -87,7 +87,8 @@ StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> inner, std::strin
     : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), name_(std::move(name)) {}
 
 StagedBackend::WorkPtr StagedBackend::finish(WorkPtr inner, Copies copies, Tensors outputs) {
-  auto work = c10::make_intrusive<StagedWork>(std::vector<WorkPtr>{std::move(inner)}, std::move(copies), std::move(outputs));
+  auto work =
+      c10::make_intrusive<StagedWork>(std::vector<WorkPtr>{std::move(inner)}, std::move(copies), std::move(outputs));
   if (coalescing_) coalesced_.push_back(work);
   return work;
 }

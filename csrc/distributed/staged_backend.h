@@ -1,5 +1,6 @@
-// A backend for npu tensors that lets a backend for CPU tensors do the work, through host memory. softnpu's HCCL connects
-// the ranks of one host; between hosts torch's own gloo takes over this way. The host waits for every operation.
+// A backend for npu tensors that lets a backend for CPU tensors do the work, through host memory. softnpu's HCCL
+// connects the ranks of one host; between hosts torch's own gloo takes over this way. The host waits for every
+// operation.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -34,8 +35,10 @@ class StagedBackend final : public c10d::Backend {
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& opts) override;
   WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) override;
   WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& opts) override;
-  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) override;
-  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs, const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& opts) override;
+  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                         const c10d::ReduceScatterOptions& opts) override;
   WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& opts) override;
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& opts) override;

@@ -10,20 +10,33 @@ namespace {
 
 std::optional<HcclDataType> number_of(at::ScalarType type) {
   switch (type) {
-    case at::kChar: return HCCL_DATA_TYPE_INT8;
-    case at::kShort: return HCCL_DATA_TYPE_INT16;
-    case at::kInt: return HCCL_DATA_TYPE_INT32;
-    case at::kHalf: return HCCL_DATA_TYPE_FP16;
-    case at::kFloat: return HCCL_DATA_TYPE_FP32;
-    case at::kLong: return HCCL_DATA_TYPE_INT64;
-    case at::kUInt64: return HCCL_DATA_TYPE_UINT64;
+    case at::kChar:
+      return HCCL_DATA_TYPE_INT8;
+    case at::kShort:
+      return HCCL_DATA_TYPE_INT16;
+    case at::kInt:
+      return HCCL_DATA_TYPE_INT32;
+    case at::kHalf:
+      return HCCL_DATA_TYPE_FP16;
+    case at::kFloat:
+      return HCCL_DATA_TYPE_FP32;
+    case at::kLong:
+      return HCCL_DATA_TYPE_INT64;
+    case at::kUInt64:
+      return HCCL_DATA_TYPE_UINT64;
     case at::kBool:
-    case at::kByte: return HCCL_DATA_TYPE_UINT8;
-    case at::kUInt16: return HCCL_DATA_TYPE_UINT16;
-    case at::kUInt32: return HCCL_DATA_TYPE_UINT32;
-    case at::kDouble: return HCCL_DATA_TYPE_FP64;
-    case at::kBFloat16: return HCCL_DATA_TYPE_BFP16;
-    default: return std::nullopt;
+    case at::kByte:
+      return HCCL_DATA_TYPE_UINT8;
+    case at::kUInt16:
+      return HCCL_DATA_TYPE_UINT16;
+    case at::kUInt32:
+      return HCCL_DATA_TYPE_UINT32;
+    case at::kDouble:
+      return HCCL_DATA_TYPE_FP64;
+    case at::kBFloat16:
+      return HCCL_DATA_TYPE_BFP16;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -36,16 +49,21 @@ bool is_bitwise(c10d::ReduceOp::RedOpType op) {
 Format moving(at::ScalarType type) {
   if (const auto number = number_of(type)) return {*number};
   switch (c10::elementSize(type)) {
-    case 1: return {HCCL_DATA_TYPE_INT8};
-    case 2: return {HCCL_DATA_TYPE_INT16};
-    case 4: return {HCCL_DATA_TYPE_INT32};
-    default: return {HCCL_DATA_TYPE_INT64, c10::elementSize(type) / 8};
+    case 1:
+      return {HCCL_DATA_TYPE_INT8};
+    case 2:
+      return {HCCL_DATA_TYPE_INT16};
+    case 4:
+      return {HCCL_DATA_TYPE_INT32};
+    default:
+      return {HCCL_DATA_TYPE_INT64, c10::elementSize(type) / 8};
   }
 }
 
 Format reducing(at::ScalarType type, const c10d::ReduceOp& op) {
   if (const auto number = number_of(type)) return {*number};
-  const bool sums = op.op_ == c10d::ReduceOp::SUM || op.op_ == c10d::ReduceOp::AVG || op.op_ == c10d::ReduceOp::PREMUL_SUM;
+  const bool sums =
+      op.op_ == c10d::ReduceOp::SUM || op.op_ == c10d::ReduceOp::AVG || op.op_ == c10d::ReduceOp::PREMUL_SUM;
   if (sums && type == at::kComplexFloat) return {HCCL_DATA_TYPE_FP32, 2};
   if (sums && type == at::kComplexDouble) return {HCCL_DATA_TYPE_FP64, 2};
   TORCH_CHECK_TYPE(false, "HCCL cannot reduce tensors of type ", type,
@@ -54,7 +72,9 @@ Format reducing(at::ScalarType type, const c10d::ReduceOp& op) {
 
 HcclReduceOp reduction(const c10d::ReduceOp& op, at::ScalarType type) {
   TORCH_CHECK_VALUE(!is_bitwise(op.op_), "Cannot use ReduceOp.",
-                    op.op_ == c10d::ReduceOp::BAND ? "BAND" : op.op_ == c10d::ReduceOp::BOR ? "BOR" : "BXOR",
+                    op.op_ == c10d::ReduceOp::BAND  ? "BAND"
+                    : op.op_ == c10d::ReduceOp::BOR ? "BOR"
+                                                    : "BXOR",
                     " with HCCL");
   if (type == at::kBool) {
     TORCH_CHECK_TYPE(op.op_ != c10d::ReduceOp::AVG, "Cannot use ReduceOp.AVG with boolean inputs");
@@ -63,11 +83,16 @@ HcclReduceOp reduction(const c10d::ReduceOp& op, at::ScalarType type) {
   switch (op.op_) {
     case c10d::ReduceOp::SUM:
     case c10d::ReduceOp::AVG:
-    case c10d::ReduceOp::PREMUL_SUM: return HCCL_REDUCE_SUM;
-    case c10d::ReduceOp::PRODUCT: return HCCL_REDUCE_PROD;
-    case c10d::ReduceOp::MIN: return HCCL_REDUCE_MIN;
-    case c10d::ReduceOp::MAX: return HCCL_REDUCE_MAX;
-    default: TORCH_CHECK_VALUE(false, "Unhandled ReduceOp");
+    case c10d::ReduceOp::PREMUL_SUM:
+      return HCCL_REDUCE_SUM;
+    case c10d::ReduceOp::PRODUCT:
+      return HCCL_REDUCE_PROD;
+    case c10d::ReduceOp::MIN:
+      return HCCL_REDUCE_MIN;
+    case c10d::ReduceOp::MAX:
+      return HCCL_REDUCE_MAX;
+    default:
+      TORCH_CHECK_VALUE(false, "Unhandled ReduceOp");
   }
 }
 
@@ -87,8 +112,8 @@ void scale_output(at::Tensor& output, const c10d::ReduceOp& op, int ranks) {
 }
 
 void check_tensor(const at::Tensor& tensor) {
-  TORCH_CHECK(tensor.device().type() == c10::DeviceType::PrivateUse1,
-              "HCCL works on npu tensors, but got one on ", tensor.device(),
+  TORCH_CHECK(tensor.device().type() == c10::DeviceType::PrivateUse1, "HCCL works on npu tensors, but got one on ",
+              tensor.device(),
               ". Move it with .npu(), or add a backend for its device: init_process_group(\"cpu:gloo,npu:hccl\").");
   TORCH_CHECK(!tensor.is_sparse(), "Tensors must be dense");
   TORCH_CHECK(tensor.is_contiguous(tensor.suggest_memory_format()), "Tensors must be contiguous");

@@ -21,7 +21,8 @@ struct Format {
 Format moving(at::ScalarType type);
 // For reductions: throws for types without arithmetic in HCCL. Complex numbers are pairs, and can only be summed.
 Format reducing(at::ScalarType type, const c10d::ReduceOp& op);
-// AVG and PREMUL_SUM are sums here, their scaling is done around them; a sum of booleans is "or". Throws for bitwise ones.
+// AVG and PREMUL_SUM are sums here, their scaling is done around them; a sum of booleans is "or". Throws for bitwise
+// ones.
 HcclReduceOp reduction(const c10d::ReduceOp& op, at::ScalarType type);
 
 // Around a reduction, on the current stream: multiplies what goes in (PREMUL_SUM), divides what comes out (AVG).
@@ -34,7 +35,7 @@ void check_tensor(const at::Tensor& tensor);
 // All of one type, on one device.
 void check_alike(const std::vector<at::Tensor>& tensors, const at::Tensor& other);
 
-at::Tensor flat(const std::vector<at::Tensor>& tensors);           // a copy, end to end
+at::Tensor flat(const std::vector<at::Tensor>& tensors);  // a copy, end to end
 void copy_from_flat(const at::Tensor& source, std::vector<at::Tensor>& tensors);
 
 }  // namespace npu::distributed

@@ -12,7 +12,8 @@ namespace {
 
 constexpr auto kInterval = std::chrono::milliseconds(100);
 constexpr auto kPublish = std::chrono::seconds(1);
-constexpr auto kMargin = std::chrono::milliseconds(500);  // the device's own time-out has better words: let it come first
+constexpr auto kMargin =
+    std::chrono::milliseconds(500);  // the device's own time-out has better words: let it come first
 
 std::string key(int rank) { return "hccl_progress/" + std::to_string(rank); }
 
@@ -20,7 +21,11 @@ std::string key(int rank) { return "hccl_progress/" + std::to_string(rank); }
 
 Watchdog::Watchdog(c10::intrusive_ptr<c10d::Store> store, int rank, int ranks, std::string group,
                    std::function<void(const std::string&)> on_failure)
-    : store_(std::move(store)), rank_(rank), ranks_(ranks), group_(std::move(group)), on_failure_(std::move(on_failure)),
+    : store_(std::move(store)),
+      rank_(rank),
+      ranks_(ranks),
+      group_(std::move(group)),
+      on_failure_(std::move(on_failure)),
       thread_([this] { run(); }) {}
 
 void Watchdog::watch(WorkPtr work, bool collective) {

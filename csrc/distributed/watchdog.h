@@ -1,8 +1,9 @@
 // The thread that looks after the collectives in flight: notices failed and late ones, and says which rank is late.
 //
 // Note [Who is late]
-// Every rank's watchdog puts the number and name of its last collective into the store when they have changed, about once
-// a second. A rank whose collective times out reads what the others wrote: who has not come as far as itself is late.
+// Every rank's watchdog puts the number and name of its last collective into the store when they have changed, about
+// once a second. A rank whose collective times out reads what the others wrote: who has not come as far as itself is
+// late.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -30,7 +31,7 @@ class Watchdog {
   void watch(WorkPtr work, bool collective);
   bool wait_until_idle(std::chrono::milliseconds timeout);  // false when something is still in flight
   std::vector<WorkPtr> pending();
-  std::optional<std::string> failure() const;               // what on_failure was told
+  std::optional<std::string> failure() const;  // what on_failure was told
   void stop();
 
  private:
@@ -56,7 +57,7 @@ class Watchdog {
   Progress progress_, published_;
   std::optional<std::string> failure_;
   bool stopping_ = false;
-  std::thread thread_;                                      // last: it uses the rest
+  std::thread thread_;  // last: it uses the rest
 };
 
 }  // namespace npu::distributed

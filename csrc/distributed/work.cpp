@@ -10,8 +10,12 @@
 
 namespace npu::distributed {
 
-WorkHCCL::WorkHCCL(int rank, Description description, std::vector<at::Tensor> outputs, c10::Device device, bool blocking)
-    : Work(rank, description.type, description.title), description_(description), device_(device), blocking_(blocking),
+WorkHCCL::WorkHCCL(int rank, Description description, std::vector<at::Tensor> outputs, c10::Device device,
+                   bool blocking)
+    : Work(rank, description.type, description.title),
+      description_(description),
+      device_(device),
+      blocking_(blocking),
       outputs_(std::move(outputs)) {}
 
 void WorkHCCL::begin(Stream stream) {
@@ -106,8 +110,7 @@ void WorkHCCL::synchronize() {
 
 bool WorkHCCL::wait(std::chrono::milliseconds timeout) {
   synchronize();
-  if (blocking_ || timeout != kNoTimeout)
-    block_host(timeout == kNoTimeout ? description_.timeout : timeout);
+  if (blocking_ || timeout != kNoTimeout) block_host(timeout == kNoTimeout ? description_.timeout : timeout);
   return true;
 }
 
@@ -120,7 +123,7 @@ c10::intrusive_ptr<c10::ivalue::Future> WorkHCCL::getFuture() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (!future_) {
     future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
-                                                      std::vector<c10::Device>{device_});
+                                                       std::vector<c10::Device>{device_});
     DeviceGuard device(device_.index());
     c10::StreamGuard guard(streams_.empty() ? current_stream(device_.index()).unwrap() : streams_.back().unwrap());
     for (const Event& event : ends_) event.block(current_stream(device_.index()));
@@ -130,7 +133,8 @@ c10::intrusive_ptr<c10::ivalue::Future> WorkHCCL::getFuture() {
 }
 
 float WorkHCCL::getDuration() const {
-  TORCH_CHECK(description_.timed, "The duration of a collective is known only when timing is on: call "
+  TORCH_CHECK(description_.timed,
+              "The duration of a collective is known only when timing is on: call "
               "enable_collectives_timing() or set TORCH_HCCL_ENABLE_TIMING=1.");
   TORCH_CHECK(!ends_.empty(), "This work has not been launched.");
   ends_.back().synchronize();

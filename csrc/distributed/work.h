@@ -18,8 +18,8 @@ class WorkHCCL final : public c10d::Work {
  public:
   struct Description {
     c10d::OpType type = c10d::OpType::UNKNOWN;
-    const char* title = "";             // for profilers, as upstream has it: "hccl:all_reduce"
-    uint64_t number = 0;                // in the group: collectives, or sends and receives
+    const char* title = "";  // for profilers, as upstream has it: "hccl:all_reduce"
+    uint64_t number = 0;     // in the group: collectives, or sends and receives
     std::chrono::milliseconds timeout{0};
     bool timed = false, barrier = false;
   };
@@ -38,18 +38,18 @@ class WorkHCCL final : public c10d::Work {
   uint64_t getSequencenumber() const override { return description_.number; }
 
   // ---- For the process group, while the work is being launched ----
-  void begin(Stream stream);                     // `stream` is where it runs; several for a batch
+  void begin(Stream stream);  // `stream` is where it runs; several for a batch
   void end(Stream stream, std::shared_ptr<Communicator> communicator);
-  void keep(std::vector<at::Tensor> tensors);    // alive until the work is waited for, or done
+  void keep(std::vector<at::Tensor> tensors);  // alive until the work is waited for, or done
 
   // ---- For the watchdog ----
-  std::optional<uint64_t> trace;                 // entry of the flight recorder
+  std::optional<uint64_t> trace;  // entry of the flight recorder
   const Description& description() const { return description_; }
   bool is_late(std::chrono::milliseconds limit) const { return std::chrono::steady_clock::now() - start_ > limit; }
-  std::optional<std::string> error() const;      // of its communicators
-  void fail(const std::string& text);            // what wait() and later calls throw
-  void release();                                // done: lets go of the tensors
-  std::string describe() const;                  // "all_reduce #3"
+  std::optional<std::string> error() const;  // of its communicators
+  void fail(const std::string& text);        // what wait() and later calls throw
+  void release();                            // done: lets go of the tensors
+  std::string describe() const;              // "all_reduce #3"
 
  private:
   void throw_if_failed() const;
@@ -64,7 +64,7 @@ class WorkHCCL final : public c10d::Work {
   std::vector<Stream> streams_;
   std::vector<Event> begins_, ends_;
   std::vector<std::shared_ptr<Communicator>> communicators_;
-  std::string failure_;                          // under mutex_
+  std::string failure_;  // under mutex_
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 

@@ -1,5 +1,5 @@
-// torch_npu._C._distributed_c10d: ProcessGroupHCCL and its options. Bound when torch_npu.distributed is imported, because
-// the base classes are torch.distributed's.
+// torch_npu._C._distributed_c10d: ProcessGroupHCCL and its options. Bound when torch_npu.distributed is imported,
+// because the base classes are torch.distributed's.
 #include "distributed/process_group.h"
 
 #include <pybind11/chrono.h>
@@ -57,7 +57,7 @@ void bind_classes(py::module_& parent) {
 
   py::class_<ProcessGroupHCCL, WithoutGilHolder<ProcessGroupHCCL>> group(module, "ProcessGroupHCCL", backend);
   py::class_<ProcessGroupHCCL::Options, c10::intrusive_ptr<ProcessGroupHCCL::Options>>(group, "Options",
-                                                                                      backend.attr("Options"))
+                                                                                       backend.attr("Options"))
       .def(py::init<bool>(), py::arg("is_high_priority_stream") = false)
       .def_readwrite("is_high_priority_stream", &ProcessGroupHCCL::Options::is_high_priority_stream)
       .def_readwrite("hccl_config", &ProcessGroupHCCL::Options::hccl_config)
@@ -78,6 +78,7 @@ void bind_classes(py::module_& parent) {
            py::arg("input_split_sizes"), py::arg("op"), py::arg("async_op"), Release())
       .def("rebuild", &ProcessGroupHCCL::rebuild, Release())
       .def("failure", &ProcessGroupHCCL::failure)
+      .def("enable_collectives_timing", &ProcessGroupHCCL::enableCollectivesTiming)
       .def("_wait_for_pending_works", &ProcessGroupHCCL::waitForPendingWorks, Release());
 
   py::class_<StagedBackend, c10::intrusive_ptr<StagedBackend>>(module, "StagedBackend", backend)

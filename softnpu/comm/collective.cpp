@@ -24,15 +24,17 @@ class CollectiveTask final : public Task {
   // Dropped without having run: the peers would wait for ever, and so would this rank's next collective.
   ~CollectiveTask() override {
     if (finished_) return;
-    control_.set_fault(ACL_ERROR_RT_STREAM_ABORT,
-                       (describe() + ": the work of rank " + std::to_string(communicator_->rank()) + " was dropped").c_str());
+    control_.set_fault(
+        ACL_ERROR_RT_STREAM_ABORT,
+        (describe() + ": the work of rank " + std::to_string(communicator_->rank()) + " was dropped").c_str());
     if (posted_) communicator_->wait_for_insiders(number_);
   }
 
   Waits waits() const noexcept override { return Waits::for_peers; }
 
   std::string describe() const override {
-    const std::string what = posted_ ? comm::describe(control_.post(communicator_->rank(), number_)) : name_of(request_.kind);
+    const std::string what =
+        posted_ ? comm::describe(control_.post(communicator_->rank(), number_)) : name_of(request_.kind);
     return what + " #" + std::to_string(number_) + " of communicator " + communicator_->name();
   }
 
@@ -60,8 +62,8 @@ class CollectiveTask final : public Task {
       wait([&] { return control_.open.load(std::memory_order_acquire) >= number_; },
            [&](uint32_t rank) { return control_.post(rank, number_).number.load() < number_; }, 0);
       if (control_.closed.load(std::memory_order_acquire) < number_) take_blocks(checked_schedule());
-      wait([&] { return control_.closed.load(std::memory_order_acquire) >= number_; },
-           [](uint32_t) { return true; }, kGrace);
+      wait([&] { return control_.closed.load(std::memory_order_acquire) >= number_; }, [](uint32_t) { return true; },
+           kGrace);
     } catch (...) {
       if (posted_) communicator_->wait_for_insiders(number_);
       finish();

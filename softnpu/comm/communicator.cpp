@@ -18,8 +18,9 @@ namespace softnpu::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kSpin = std::chrono::microseconds(30);
-constexpr int kNap = 5;                                   // milliseconds between looks at what wakes nobody
+constexpr auto kSpin = std::chrono::microseconds(20);    // only while ranks do not outnumber cores
+constexpr auto kYield = std::chrono::microseconds(200);  // then let others run: waking up from sleep costs about 50 us
+constexpr int kNap = 5;                                  // milliseconds between looks at what wakes nobody
 constexpr auto kInsiderPatience = std::chrono::seconds(5);  // for a peer in the middle of one block
 
 // Handles are numbers that are never used twice, so that a stale one is known for what it is.
@@ -132,6 +133,10 @@ void Communicator::wait(const Wait& wait) {
     if (wait.ready()) return;
     pause_cpu();
   }
+  while (Clock::now() - start < kYield) {
+    if (wait.ready()) return;
+    sched_yield();
+  }
   Clock::time_point hope{};
   for (;;) {
     const uint32_t seen = control().event.load(std::memory_order_seq_cst);
@@ -142,7 +147,8 @@ void Communicator::wait(const Wait& wait) {
       give_up(ACL_ERROR_RT_STREAM_ABORT,
               wait.describe() + ": rank " + std::to_string(rank_) + " destroyed its communicator while it ran");
     if (abandoned())
-      give_up(ACL_ERROR_RT_STREAM_ABORT, wait.describe() + ": the work of rank " + std::to_string(rank_) + " was aborted");
+      give_up(ACL_ERROR_RT_STREAM_ABORT,
+              wait.describe() + ": the work of rank " + std::to_string(rank_) + " was aborted");
     for (uint32_t rank = 0; rank < ranks(); ++rank) {
       if (rank == rank_ || !wait.needs(rank) || !is_gone(rank) || wait.ready()) continue;
       if (hope == Clock::time_point{}) hope = now + std::chrono::milliseconds(wait.grace_milliseconds);
@@ -160,7 +166,8 @@ void Communicator::wait_for_insiders(uint64_t number) const {
   const auto end = Clock::now() + kInsiderPatience;
   for (uint32_t rank = 0; rank < ranks(); ++rank) {
     if (rank == rank_) continue;
-    while (control().rank(rank).inside.load(std::memory_order_seq_cst) == number && !is_gone(rank) && Clock::now() < end)
+    while (control().rank(rank).inside.load(std::memory_order_seq_cst) == number && !is_gone(rank) &&
+           Clock::now() < end)
       std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }

@@ -1,5 +1,5 @@
-// One rank's end of a communicator: its peers, the order of its collectives, and how it waits and fails. See the notes in
-// control.h. Tasks keep it alive; HcclCommDestroy ends what still runs.
+// One rank's end of a communicator: its peers, the order of its collectives, and how it waits and fails. See the notes
+// in control.h. Tasks keep it alive; HcclCommDestroy ends what still runs.
 #pragma once
 
 #include <atomic>
@@ -61,8 +61,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void wait_for_insiders(uint64_t number) const;
   bool is_gone(uint32_t rank) const;  // left, or its process ended
 
-  std::mutex invitation_mutex;              // one sub-communicator at a time
-  std::vector<uint64_t> seen_invitations;   // by rank
+  std::mutex invitation_mutex;             // one sub-communicator at a time
+  std::vector<uint64_t> seen_invitations;  // by rank
 
  private:
   std::string gone_reason(uint32_t rank) const;

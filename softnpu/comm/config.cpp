@@ -12,8 +12,7 @@ namespace softnpu::comm {
 namespace {
 
 // Older clients have a shorter structure: a field counts when it lies within the size that the client gives.
-#define NPU_HAS_FIELD(config, field) \
-  ((config)->size >= offsetof(HcclCommConfig, field) + sizeof(HcclCommConfig::field))
+#define NPU_HAS_FIELD(config, field) ((config)->size >= offsetof(HcclCommConfig, field) + sizeof(HcclCommConfig::field))
 
 }  // namespace
 

@@ -35,10 +35,9 @@ char* bytes_of(Control* control) { return reinterpret_cast<char*>(control); }
 }  // namespace
 
 const char* name_of(Kind kind) {
-  static const char* const names[] = {"nothing",        "all_reduce",       "broadcast",  "all_gather",
-                                      "all_gather_v",   "reduce_scatter",   "reduce_scatter_v", "all_to_all",
-                                      "all_to_all_v",   "reduce",           "scatter",    "send",
-                                      "recv"};
+  static const char* const names[] = {"nothing",      "all_reduce",     "broadcast",        "all_gather",
+                                      "all_gather_v", "reduce_scatter", "reduce_scatter_v", "all_to_all",
+                                      "all_to_all_v", "reduce",         "scatter"};
   return names[static_cast<uint32_t>(kind)];
 }
 
@@ -61,7 +60,8 @@ Message& Control::message(uint32_t from, uint32_t to, uint64_t number) {
 
 void Control::notify() noexcept {
   event.fetch_add(1, std::memory_order_seq_cst);
-  if (sleepers.load(std::memory_order_seq_cst) != 0) syscall(SYS_futex, &event, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  if (sleepers.load(std::memory_order_seq_cst) != 0)
+    syscall(SYS_futex, &event, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 void Control::sleep(uint32_t seen, int milliseconds) noexcept {

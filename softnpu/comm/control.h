@@ -8,11 +8,12 @@
 //     counts itself as arrived.
 //  2. The last one to arrive opens the job. Everybody checks that all posts agree.
 //  3. Ranks take blocks from a common counter until there are none left. Whoever runs makes progress, whoever does not
-//     get a core holds up nobody: ranks may outnumber cores. A small collective is one block, done by the last to arrive.
+//     get a core holds up nobody: ranks may outnumber cores. A small collective is one block, done by the last to
+//     arrive.
 //  4. Who finishes the last block closes the job. All buffers are now read and written, so every rank may go on.
 // The result does not depend on who did what: a block is always reduced in the order of ranks.
-// A post stays valid until its rank posts twice more, and that needs everyone to be done with it: two slots suffice. The
-// job's counters are set back by the last to arrive, when nobody can be inside an earlier job.
+// A post stays valid until its rank posts twice more, and that needs everyone to be done with it: two slots suffice.
+// The job's counters are set back by the last to arrive, when nobody can be inside an earlier job.
 //
 // Note [Collectives and threads]
 // Submitting never waits. A collective's number is taken when it is submitted, so the host's order counts, as it does
@@ -20,14 +21,14 @@
 // anyway (see Note [Who runs a task]), and starts when this rank is done with the one before. Since every stream has a
 // worker of its own, collectives of other communicators, and of other ranks in the same process, always get a thread:
 // only an order of submission that differs between ranks can make them wait for each other, and that ends in a time-out
-// which says who is where. begin() lets the submitting thread post at once and, if everyone else is there and the job is
-// one block, do it.
+// which says who is where. begin() lets the submitting thread post at once and, if everyone else is there and the job
+// is one block, do it.
 //
 // Note [When ranks fail]
-// The first rank to see something wrong (a mismatch, a time-out, a peer whose life line hung up) writes it into `fault`;
-// the others find it there and fail with the same words. A rank that gives up a posted collective must not return while
-// a peer may still write into its buffers: peers are `inside` a job while they take blocks, look at `fault` before each,
-// and the one that leaves waits for those that live to come out.
+// The first rank to see something wrong (a mismatch, a time-out, a peer whose life line hung up) writes it into
+// `fault`; the others find it there and fail with the same words. A rank that gives up a posted collective must not
+// return while a peer may still write into its buffers: peers are `inside` a job while they take blocks, look at
+// `fault` before each, and the one that leaves waits for those that live to come out.
 #pragma once
 
 #include <atomic>
@@ -39,13 +40,22 @@
 namespace softnpu::comm {
 
 constexpr uint32_t kMaxRanks = 512;
-constexpr uint32_t kMaxExtents = 1024;       // of a buffer in a collective
-constexpr uint32_t kMessageExtents = 128;    // of a buffer in a send or receive
-constexpr uint32_t kMessagesInFlight = 4;    // between two ranks, in one direction
+constexpr uint32_t kMaxExtents = 1024;     // of a buffer in a collective
+constexpr uint32_t kMessageExtents = 128;  // of a buffer in a send or receive
+constexpr uint32_t kMessagesInFlight = 4;  // between two ranks, in one direction
 
 enum class Kind : uint32_t {
-  none, all_reduce, broadcast, all_gather, all_gather_v, reduce_scatter, reduce_scatter_v, all_to_all, all_to_all_v,
-  reduce, scatter, send, recv,
+  none,
+  all_reduce,
+  broadcast,
+  all_gather,
+  all_gather_v,
+  reduce_scatter,
+  reduce_scatter_v,
+  all_to_all,
+  all_to_all_v,
+  reduce,
+  scatter,
 };
 const char* name_of(Kind kind);
 
@@ -81,9 +91,9 @@ struct Message {
 };
 
 struct alignas(64) RankState {
-  std::atomic<uint32_t> left;    // destroyed its communicator
-  std::atomic<uint64_t> inside;  // number of the job it takes blocks of, 0 outside
-  std::atomic<uint64_t> invitations;  // how often it has invited to a sub-communicator; see sub_communicator.cpp
+  std::atomic<uint32_t> left;         // destroyed its communicator
+  std::atomic<uint64_t> inside;       // number of the job it takes blocks of, 0 outside
+  std::atomic<uint64_t> invitations;  // how often it has invited to a sub-communicator; see create.cpp
   uint64_t invitation_id;
   uint8_t invitation[128];
 };
@@ -100,7 +110,7 @@ struct Control {
   Fault fault;
   alignas(64) std::atomic<uint32_t> event;  // futex: moves on whenever somebody may have something to look at
   std::atomic<uint32_t> sleepers;
-  alignas(64) std::atomic<uint64_t> arrivals;  // ever: collective n is complete at n * ranks
+  alignas(64) std::atomic<uint64_t> arrivals;      // ever: collective n is complete at n * ranks
   alignas(64) std::atomic<uint64_t> open, closed;  // number of the last job that was opened, closed
   alignas(64) std::atomic<uint64_t> next_block;
   alignas(64) std::atomic<uint64_t> finished_blocks;
@@ -110,7 +120,7 @@ struct Control {
   uint64_t* table(Post& post, Table which);
   Message& message(uint32_t from, uint32_t to, uint64_t number);
 
-  void notify() noexcept;                        // something changed
+  void notify() noexcept;                                // something changed
   void sleep(uint32_t seen, int milliseconds) noexcept;  // until notify() after `seen` was read from event
 
   bool set_fault(int code, const char* text) noexcept;  // false when there already was one

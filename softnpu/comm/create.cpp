@@ -91,7 +91,8 @@ std::shared_ptr<Communicator> create_sub_communicator(const std::shared_ptr<Comm
     if (member >= parent->ranks())
       fail(ACL_ERROR_RT_PARAM_INVALID, "rankIds has %u, the communicator has %u ranks", member, parent->ranks());
   if (members[rank] != parent->rank())
-    fail(ACL_ERROR_RT_PARAM_INVALID, "rankIds[%u] is %u, but the caller is rank %u", rank, members[rank], parent->rank());
+    fail(ACL_ERROR_RT_PARAM_INVALID, "rankIds[%u] is %u, but the caller is rank %u", rank, members[rank],
+         parent->rank());
 
   const uint32_t ranks = static_cast<uint32_t>(members.size());
   const uint32_t host = members[0];

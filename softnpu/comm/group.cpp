@@ -9,7 +9,7 @@ namespace {
 struct Item {
   std::shared_ptr<Communicator> communicator;
   aclrtStream stream;
-  Request request;                  // or, when its kind is none,
+  Request request;  // or, when its kind is none,
   std::vector<Transfer> transfers;
 };
 

@@ -1,11 +1,12 @@
 // The memory of another rank's card, as this process sees it, and whether that rank's process lives.
 //
 // Note [Peers]
-// A process gives each peer two descriptors when they meet: the memfd behind its card's memory, and the reading end of a
-// pipe, its life line. The memfd is mapped whole (it is sparse, and costs addresses only), so a place in a peer's memory
-// is one addition away from its file offset. Nobody ever writes into the pipe: when the process ends, however it ends,
-// the kernel closes the writing end and every peer sees the hang-up at once. Both are kept per process and card, not per
-// communicator, and go with the last communicator that needs them. Nothing here has a name that could be left behind.
+// A process gives each peer two descriptors when they meet: the memfd behind its card's memory, and the reading end of
+// a pipe, its life line. The memfd is mapped whole (it is sparse, and costs addresses only), so a place in a peer's
+// memory is one addition away from its file offset. Nobody ever writes into the pipe: when the process ends, however it
+// ends, the kernel closes the writing end and every peer sees the hang-up at once. Both are kept per process and card,
+// not per communicator, and go with the last communicator that needs them. Nothing here has a name that could be left
+// behind.
 #pragma once
 
 #include <memory>

@@ -29,9 +29,7 @@ class Half {
     communicator.control_block().prepare_messages(from_, to_);
   }
 
-  void take_number() {
-    number_ = transfer_.sends ? communicator_.next_sent(to_) : communicator_.next_received(from_);
-  }
+  void take_number() { number_ = transfer_.sends ? communicator_.next_sent(to_) : communicator_.next_received(from_); }
 
   bool done() const { return message().done.load(std::memory_order_acquire) >= number_; }
   uint32_t peer() const { return transfer_.peer; }
@@ -39,8 +37,8 @@ class Half {
   // Does what can be done without waiting.
   void advance() {
     if (!posted_) {
-      const bool free = number_ <= kMessagesInFlight ||
-                        message().done.load(std::memory_order_acquire) >= number_ - kMessagesInFlight;
+      const bool free =
+          number_ <= kMessagesInFlight || message().done.load(std::memory_order_acquire) >= number_ - kMessagesInFlight;
       if (free) post();
     }
     if (posted_ && !done()) try_copy();
@@ -55,7 +53,8 @@ class Half {
   std::string describe() const {
     return std::string(transfer_.sends ? "send" : "recv") + "(" + type_name(transfer_.type) + ", " +
            std::to_string(transfer_.count) + " elements, " + (transfer_.sends ? "to rank " : "from rank ") +
-           std::to_string(transfer_.peer) + ") #" + std::to_string(number_) + " of communicator " + communicator_.name();
+           std::to_string(transfer_.peer) + ") #" + std::to_string(number_) + " of communicator " +
+           communicator_.name();
   }
 
  private:

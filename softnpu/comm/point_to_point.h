@@ -17,8 +17,8 @@ struct Transfer {
   uint32_t peer;
 };
 
-// All of them make progress together, in whatever order the peers have them; transfers of the same direction between the
-// same ranks are matched in order. Throws Failure for wrong arguments.
+// All of them make progress together, in whatever order the peers have them; transfers of the same direction between
+// the same ranks are matched in order. Throws Failure for wrong arguments.
 void submit_transfers(std::shared_ptr<Communicator> communicator, const std::vector<Transfer>& transfers,
                       aclrtStream stream);
 

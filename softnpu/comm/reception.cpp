@@ -132,8 +132,8 @@ void Reception::introduce() {
   for (size_t rank = 0; rank < guests_.size(); ++rank) {
     bool sent = send_message(guests_[rank].socket.get(), &welcome, sizeof welcome, {control.get()});
     for (uint32_t i = 0; sent && i < guests_.size(); ++i)
-      sent = send_message(guests_[rank].socket.get(), &i, sizeof i,
-                          {guests_[i].memory.get(), guests_[i].life_line.get()});
+      sent =
+          send_message(guests_[rank].socket.get(), &i, sizeof i, {guests_[i].memory.get(), guests_[i].life_line.get()});
     if (!sent) fail(ACL_ERROR_RT_LOST_HEARTBEAT, "rank %zu went away while the ranks came together", rank);
   }
 }

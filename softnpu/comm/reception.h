@@ -38,7 +38,7 @@ class Reception {
 
   Reception(const RootInfo& info, int timeout_seconds);
   void run() noexcept;
-  bool receive_all();          // false when nobody came at all
+  bool receive_all();  // false when nobody came at all
   void receive(Descriptor socket);
   void introduce();
   void collect_replies();

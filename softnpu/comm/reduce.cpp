@@ -69,25 +69,35 @@ struct Element<BFloat16> : Narrow<BFloat16> {};
 // Unsigned arithmetic wraps around where signed overflow would be undefined; narrow types are promoted to int.
 template <class T, class Combine>
 T wrapped(T a, T b, Combine combine) {
-  if constexpr (std::is_floating_point_v<T>) return combine(a, b);
-  else return static_cast<T>(combine(static_cast<uint64_t>(a), static_cast<uint64_t>(b)));
+  if constexpr (std::is_floating_point_v<T>)
+    return combine(a, b);
+  else
+    return static_cast<T>(combine(static_cast<uint64_t>(a), static_cast<uint64_t>(b)));
 }
 
 struct Sum {
   template <class T>
-  T operator()(T a, T b) const { return wrapped(a, b, [](auto x, auto y) { return x + y; }); }
+  T operator()(T a, T b) const {
+    return wrapped(a, b, [](auto x, auto y) { return x + y; });
+  }
 };
 struct Product {
   template <class T>
-  T operator()(T a, T b) const { return wrapped(a, b, [](auto x, auto y) { return x * y; }); }
+  T operator()(T a, T b) const {
+    return wrapped(a, b, [](auto x, auto y) { return x * y; });
+  }
 };
 struct Maximum {
   template <class T>
-  T operator()(T a, T b) const { return a != a || a > b ? a : b; }
+  T operator()(T a, T b) const {
+    return a != a || a > b ? a : b;
+  }
 };
 struct Minimum {
   template <class T>
-  T operator()(T a, T b) const { return a != a || a < b ? a : b; }
+  T operator()(T a, T b) const {
+    return a != a || a < b ? a : b;
+  }
 };
 
 template <class T, class Op>
@@ -107,23 +117,29 @@ void reduce_chunk(const char* const* inputs, size_t input_count, size_t offset, 
 
 template <class T, class Op>
 void reduce_as(const char* const* inputs, size_t input_count, char* const* outputs, size_t output_count,
-               size_t elements) {
+               size_t elements, Store store) {
   alignas(64) T result[kChunk];
   for (size_t done = 0; done < elements; done += kChunk) {
     const size_t n = std::min(kChunk, elements - done), offset = done * sizeof(T);
     reduce_chunk<T, Op>(inputs, input_count, offset, n, result);
-    for (size_t j = 0; j < output_count; ++j) memcpy(outputs[j] + offset, result, n * sizeof(T));
+    for (size_t j = 0; j < output_count; ++j)
+      copy_bytes(outputs[j] + offset, reinterpret_cast<const char*>(result), n * sizeof(T), store);
   }
+  finish_stores(store);
 }
 
 template <class T>
-void reduce_type(uint32_t op, const char* const* inputs, size_t input_count, char* const* outputs,
-                 size_t output_count, size_t elements) {
+void reduce_type(uint32_t op, const char* const* inputs, size_t input_count, char* const* outputs, size_t output_count,
+                 size_t elements, Store store) {
   switch (op) {
-    case HCCL_REDUCE_SUM: return reduce_as<T, Sum>(inputs, input_count, outputs, output_count, elements);
-    case HCCL_REDUCE_PROD: return reduce_as<T, Product>(inputs, input_count, outputs, output_count, elements);
-    case HCCL_REDUCE_MAX: return reduce_as<T, Maximum>(inputs, input_count, outputs, output_count, elements);
-    default: return reduce_as<T, Minimum>(inputs, input_count, outputs, output_count, elements);
+    case HCCL_REDUCE_SUM:
+      return reduce_as<T, Sum>(inputs, input_count, outputs, output_count, elements, store);
+    case HCCL_REDUCE_PROD:
+      return reduce_as<T, Product>(inputs, input_count, outputs, output_count, elements, store);
+    case HCCL_REDUCE_MAX:
+      return reduce_as<T, Maximum>(inputs, input_count, outputs, output_count, elements, store);
+    default:
+      return reduce_as<T, Minimum>(inputs, input_count, outputs, output_count, elements, store);
   }
 }
 
@@ -136,10 +152,12 @@ template <class T>
 constexpr Type type_of(const char* name) {
   return {name, sizeof(T), reduce_type<T>};
 }
-constexpr Type kTypes[] = {  // by HcclDataType
-    type_of<int8_t>("int8"),     type_of<int16_t>("int16"),   type_of<int32_t>("int32"),   type_of<Half>("float16"),
-    type_of<float>("float32"),   type_of<int64_t>("int64"),   type_of<uint64_t>("uint64"), type_of<uint8_t>("uint8"),
-    type_of<uint16_t>("uint16"), type_of<uint32_t>("uint32"), type_of<double>("float64"),  type_of<BFloat16>("bfloat16"),
+constexpr Type kTypes[] = {
+    // by HcclDataType
+    type_of<int8_t>("int8"),     type_of<int16_t>("int16"),  type_of<int32_t>("int32"),
+    type_of<Half>("float16"),    type_of<float>("float32"),  type_of<int64_t>("int64"),
+    type_of<uint64_t>("uint64"), type_of<uint8_t>("uint8"),  type_of<uint16_t>("uint16"),
+    type_of<uint32_t>("uint32"), type_of<double>("float64"), type_of<BFloat16>("bfloat16"),
 };
 constexpr uint32_t kTypeCount = sizeof kTypes / sizeof kTypes[0];
 
@@ -155,8 +173,8 @@ const char* op_name(uint32_t op) {
 }
 
 void reduce(uint32_t type, uint32_t op, const char* const* inputs, size_t input_count, char* const* outputs,
-            size_t output_count, size_t elements) {
-  kTypes[type].reduce(op, inputs, input_count, outputs, output_count, elements);
+            size_t output_count, size_t elements, Store store) {
+  kTypes[type].reduce(op, inputs, input_count, outputs, output_count, elements, store);
 }
 
 }  // namespace softnpu::comm

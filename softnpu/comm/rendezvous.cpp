@@ -82,7 +82,8 @@ Membership join(const RootInfo& info, uint32_t ranks, uint32_t rank, int card, b
   const TimePoint deadline = std::chrono::steady_clock::now() + std::chrono::seconds(config().connect_timeout + 5);
   Descriptor socket = connect_to(info.name, patient ? deadline : TimePoint{});
   if (!socket)
-    fail(ACL_ERROR_RT_LOST_HEARTBEAT, "nobody listens under this root info: the process that made it has ended, or the "
+    fail(ACL_ERROR_RT_LOST_HEARTBEAT,
+         "nobody listens under this root info: the process that made it has ended, or the "
          "root info is one of an earlier run or was used up");
   if (!same_user(socket.get())) fail(ACL_ERROR_RT_NO_PERMISSION, "the root info leads to a process of another user");
 
@@ -109,7 +110,8 @@ Membership join(const RootInfo& info, uint32_t ranks, uint32_t rank, int card, b
       descriptors.clear();
       if (!receive_message(socket.get(), &who, sizeof who, &descriptors, deadline))
         throw_lost("while the ranks came together");
-      if (who != i || descriptors.size() != 2) fail(ACL_ERROR_RT_INTERNAL_ERROR, "the root sent no memory of rank %u", i);
+      if (who != i || descriptors.size() != 2)
+        fail(ACL_ERROR_RT_INTERNAL_ERROR, "the root sent no memory of rank %u", i);
       membership.peers.push_back(Peer::open(std::move(descriptors[0]), std::move(descriptors[1])));
     }
     verdict.text[0] = '\0';

@@ -1,6 +1,6 @@
 #include "schedule.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "acl_types.h"
 #include "reduce.h"
@@ -40,6 +40,7 @@ Schedule::Schedule(Control& control, uint64_t number, const std::vector<std::sha
   size_ = size_of(posts_[0]->type);
   block_elements_ = kBlockBytes / size_;
   cut();
+  if (blocks_ * kBlockBytes >= kStreamingBytes) store_ = Store::streaming;
 }
 
 void Schedule::check() const {
@@ -48,7 +49,8 @@ void Schedule::check() const {
     const Post& other = *posts_[rank];
     const bool agree = other.kind == first.kind && other.type == first.type &&
                        (!has_common_count(first.kind) || other.count == first.count) &&
-                       (!reduces(first.kind) || other.op == first.op) && (!has_root(first.kind) || other.root == first.root);
+                       (!reduces(first.kind) || other.op == first.op) &&
+                       (!has_root(first.kind) || other.root == first.root);
     if (!agree)
       fail(ACL_ERROR_RT_PARAM_INVALID, "the ranks called different collectives: rank 0 %s, rank %u %s",
            describe(first).c_str(), rank, describe(other).c_str());
@@ -75,16 +77,26 @@ void Schedule::cut() {
     return sent;
   };
   switch (kind) {
-    case Kind::all_reduce: return add(kAll, kAll, count);
-    case Kind::reduce: return add(kAll, root(), count);
-    case Kind::broadcast: return add(root(), kAll, count);
-    default: break;
+    case Kind::all_reduce:
+      return add(kAll, kAll, count);
+    case Kind::reduce:
+      return add(kAll, root(), count);
+    case Kind::broadcast:
+      return add(root(), kAll, count);
+    default:
+      break;
   }
   for (uint32_t rank = 0; rank < ranks_; ++rank) {
     switch (kind) {
-      case Kind::all_gather: add(rank, kAll, count); break;
-      case Kind::scatter: add(root(), rank, count); break;
-      case Kind::reduce_scatter: add(kAll, rank, count); break;
+      case Kind::all_gather:
+        add(rank, kAll, count);
+        break;
+      case Kind::scatter:
+        add(root(), rank, count);
+        break;
+      case Kind::reduce_scatter:
+        add(kAll, rank, count);
+        break;
       case Kind::all_gather_v:
         for (uint32_t to = 0; to < ranks_; ++to)
           expect(rank, posts_[rank]->count, to, number_in(to, Table::recv_counts, rank));
@@ -100,8 +112,8 @@ void Schedule::cut() {
         break;
       default:
         for (uint32_t to = 0; to < ranks_; ++to)
-          add(rank, to, expect(rank, number_in(rank, Table::send_counts, to), to,
-                               number_in(to, Table::recv_counts, rank)));
+          add(rank, to,
+              expect(rank, number_in(rank, Table::send_counts, to), to, number_in(to, Table::recv_counts, rank)));
     }
   }
 }
@@ -111,10 +123,13 @@ uint64_t Schedule::read_at(const Piece& piece, uint32_t rank) const {
   switch (post.kind) {
     case Kind::reduce_scatter:
     case Kind::all_to_all:
-    case Kind::scatter: return piece.to * post.count;
+    case Kind::scatter:
+      return piece.to * post.count;
     case Kind::reduce_scatter_v:
-    case Kind::all_to_all_v: return number_in(rank, Table::send_offsets, piece.to);
-    default: return 0;
+    case Kind::all_to_all_v:
+      return number_in(rank, Table::send_offsets, piece.to);
+    default:
+      return 0;
   }
 }
 
@@ -122,10 +137,13 @@ uint64_t Schedule::write_at(const Piece& piece, uint32_t rank) const {
   const Post& post = *posts_[rank];
   switch (post.kind) {
     case Kind::all_gather:
-    case Kind::all_to_all: return piece.from * post.count;
+    case Kind::all_to_all:
+      return piece.from * post.count;
     case Kind::all_gather_v:
-    case Kind::all_to_all_v: return number_in(rank, Table::recv_offsets, piece.from);
-    default: return 0;
+    case Kind::all_to_all_v:
+      return number_in(rank, Table::recv_offsets, piece.from);
+    default:
+      return 0;
   }
 }
 
@@ -152,10 +170,11 @@ void Schedule::run(const Piece& piece, uint64_t begin, uint64_t end) const {
     }
     if (piece.from == kAll) {
       reduce(posts_[0]->type, posts_[0]->op, inputs.data(), inputs.size(), outputs.data(), outputs.size(),
-             bytes / size_);
+             bytes / size_, store_);
     } else {
       for (char* output : outputs)
-        if (output != inputs[0]) memmove(output, inputs[0], bytes);
+        if (output != inputs[0]) copy_bytes(output, inputs[0], bytes, store_);
+      finish_stores(store_);
     }
     begin += bytes / size_;
   }

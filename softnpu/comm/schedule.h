@@ -7,10 +7,12 @@
 
 #include "control.h"
 #include "peer.h"
+#include "stream_copy.h"
 
 namespace softnpu::comm {
 
 constexpr uint64_t kBlockBytes = 256 << 10;
+constexpr uint64_t kStreamingBytes = 8 << 20;  // from here on results do not stay in a cache until they are used
 
 // The posts of all ranks for one collective, checked against each other, and the work that follows from them.
 class Schedule {
@@ -45,6 +47,7 @@ class Schedule {
   std::vector<Post*> posts_;
   std::vector<Piece> pieces_;
   size_t size_ = 0;  // of an element
+  Store store_ = Store::cached;
   uint64_t block_elements_ = 0;
   uint64_t blocks_ = 0;
 };

@@ -148,8 +148,8 @@ HcclResult HcclScatter(void* send, void* recv, uint64_t count, HcclDataType type
                        aclrtStream stream) {
   return collective("HcclScatter", comm, stream, [&](Communicator& communicator) {
     const bool sends = communicator.rank() == root;
-    Request request = make(Kind::scatter, type, count, sends ? send : nullptr, sends ? count * communicator.ranks() : 0,
-                           recv, count);
+    Request request =
+        make(Kind::scatter, type, count, sends ? send : nullptr, sends ? count * communicator.ranks() : 0, recv, count);
     request.root = root;
     return request;
   });

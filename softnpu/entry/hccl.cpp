@@ -7,7 +7,6 @@
 #include "comm/create.h"
 #include "comm/group.h"
 
-using softnpu::fail;
 using softnpu::required;
 using softnpu::comm::Communicator;
 using softnpu::comm::hccl_guard;

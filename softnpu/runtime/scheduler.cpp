@@ -10,7 +10,8 @@
 //    that finds the head waiting for another stream's event drains that stream first. Helpers leave tasks that wait for
 //    user code to the worker, do not help under a deadline, and never help from inside a task or a callback. A task
 //    that waits for peers (a collective) may be run by a helper: whoever helps waits for that very task anyway, and the
-//    peers' tasks have workers of their own, so nobody depends on the helping thread.
+//    peers' tasks have workers of their own, so nobody depends on the helping thread. A worker lets helpers go first
+//    there: a submitter that waits at once then needs no other thread to wake up.
 // SOFTNPU_ASYNC=1: no inline runs and no helpers, everything goes through the workers, as on a real device. A worker
 // that runs dry spins for 20 us before it sleeps; nobody spins while a task runs.
 //
@@ -35,6 +36,7 @@ namespace {
 constexpr size_t kQueueDepth = 65536;  // then the submitter waits
 constexpr int kHelpDepth = 16;         // a chain of streams that wait for each other is followed so far
 constexpr auto kSpin = std::chrono::microseconds(20);
+constexpr auto kCourtesy = std::chrono::microseconds(50);  // before a worker takes a collective
 
 bool asynchronous() noexcept {
   static const bool value = config().async;
@@ -321,6 +323,7 @@ void Stream::work() {
   char name[16];
   snprintf(name, sizeof name, "softnpu-%d", id());
   pthread_setname_np(pthread_self(), name);
+  const Task* left_to_helpers = nullptr;
   for (;;) {
     {
       std::unique_lock<std::mutex> lock(mutex_);
@@ -328,6 +331,13 @@ void Stream::work() {
       if (retired_) {
         worker_started_ = false;
         return;
+      }
+      const Task* head = queue_.front().task;
+      if (!asynchronous() && head && head != left_to_helpers && head->waits() == Task::Waits::for_peers) {
+        left_to_helpers = head;
+        lock.unlock();
+        std::this_thread::sleep_for(kCourtesy);
+        continue;
       }
     }
     if (take_token(held)) run_queue(Role::worker, nullptr);

@@ -25,10 +25,14 @@ std::vector<T> values(uint32_t rank, size_t count) {
 template <class T>
 T apply(HcclReduceOp op, T a, T b) {
   switch (op) {
-    case HCCL_REDUCE_SUM: return static_cast<T>(a + b);
-    case HCCL_REDUCE_PROD: return static_cast<T>(a * b);
-    case HCCL_REDUCE_MAX: return std::max(a, b);
-    default: return std::min(a, b);
+    case HCCL_REDUCE_SUM:
+      return static_cast<T>(a + b);
+    case HCCL_REDUCE_PROD:
+      return static_cast<T>(a * b);
+    case HCCL_REDUCE_MAX:
+      return std::max(a, b);
+    default:
+      return std::min(a, b);
   }
 }
 template <class T>
@@ -109,7 +113,8 @@ void uneven(Rank& r) {
     received += from[rank];
   }
   Values<float> mine(values<float>(r.rank, r.rank + 1)), gathered(total, 0.f);
-  check(HcclAllGatherV(mine, r.rank + 1, gathered, counts.data(), offsets.data(), HCCL_DATA_TYPE_FP32, r.comm, r.stream));
+  check(
+      HcclAllGatherV(mine, r.rank + 1, gathered, counts.data(), offsets.data(), HCCL_DATA_TYPE_FP32, r.comm, r.stream));
   Values<float> wide(values<float>(r.rank, total)), part(r.rank + 1, 0.f);
   check(HcclReduceScatterV(wide, counts.data(), offsets.data(), part, r.rank + 1, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM,
                            r.comm, r.stream));
@@ -244,9 +249,11 @@ TEST_P(Collective, works_between_processes) {
   for (uint32_t rank = 0; rank < world.size(); ++rank) EXPECT_EQ(world[rank].hear(), "done") << "rank " << rank;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Scenarios, Collective,
-    ::testing::Values(std::pair{"all_collectives", 1u}, std::pair{"all_collectives", 2u}, std::pair{"all_collectives", 3u},
-                      std::pair{"transfers", 2u}, std::pair{"transfers", 4u}, std::pair{"several_streams", 2u},
-                      std::pair{"submit_does_not_wait", 2u}, std::pair{"sub_communicators", 4u}),
-    [](const auto& info) { return std::string(info.param.first) + "_" + std::to_string(info.param.second); });
+INSTANTIATE_TEST_SUITE_P(Scenarios, Collective,
+                         ::testing::Values(std::pair{"all_collectives", 1u}, std::pair{"all_collectives", 2u},
+                                           std::pair{"all_collectives", 3u}, std::pair{"transfers", 2u},
+                                           std::pair{"transfers", 4u}, std::pair{"several_streams", 2u},
+                                           std::pair{"submit_does_not_wait", 2u}, std::pair{"sub_communicators", 4u}),
+                         [](const auto& info) {
+                           return std::string(info.param.first) + "_" + std::to_string(info.param.second);
+                         });

@@ -85,9 +85,11 @@ SCENARIO(different_order) {
 
 TEST(Fault, disagreement_is_told_to_all_with_what_each_called) {
   const std::pair<const char*, const char*> cases[] = {
-      {"different_counts", "rank 0 all_reduce(float32, 10 elements, sum), rank 1 all_reduce(float32, 11 elements, sum)"},
+      {"different_counts",
+       "rank 0 all_reduce(float32, 10 elements, sum), rank 1 all_reduce(float32, 11 elements, sum)"},
       {"different_types", "rank 0 all_reduce(float32, 10 elements, sum), rank 1 all_reduce(float64, 10 elements, sum)"},
-      {"different_order", "rank 0 all_reduce(float32, 10 elements, sum), rank 1 broadcast(float32, 10 elements, root 0)"}};
+      {"different_order",
+       "rank 0 all_reduce(float32, 10 elements, sum), rank 1 broadcast(float32, 10 elements, root 0)"}};
   for (const auto& [scenario, expected] : cases) {
     test::World world(scenario, 2);
     for (uint32_t rank : {0, 1}) {

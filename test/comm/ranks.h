@@ -86,8 +86,8 @@ struct RegisterScenario {
   RegisterScenario(const char* name, Scenario scenario) { scenarios()[name] = std::move(scenario); }
 };
 // Runs in every rank; throws when something is not as it should be.
-#define SCENARIO(name)                                                           \
-  static void scenario_##name(test::Rank& r);                                    \
+#define SCENARIO(name)                                                                  \
+  static void scenario_##name(test::Rank& r);                                           \
   static const test::RegisterScenario register_scenario_##name(#name, scenario_##name); \
   static void scenario_##name([[maybe_unused]] test::Rank& r)
 
@@ -117,7 +117,8 @@ inline std::vector<std::string> run_threads(const std::string& name, uint32_t ra
   return errors;
 }
 
-// Processes that make a communicator together and run a scenario. hear() gives what they tell, then "done" or the error.
+// Processes that make a communicator together and run a scenario. hear() gives what they tell, then "done" or the
+// error.
 class World {
  public:
   World(const std::string& scenario, uint32_t ranks, const std::vector<std::string>& environment = {}) {

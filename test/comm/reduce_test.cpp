@@ -44,8 +44,10 @@ TEST(Reduce, every_half_survives) {
 
 TEST(Reduce, half_sums_round_to_nearest_even) {
   // 2048 + 1 lies between 2048 and 2050, 2050 + 1 between 2050 and 2052: both go to the even mantissa.
-  const uint16_t one = 0x3c00, two_thousand = 0x6800, next = 0x6801, after = 0x6802, largest = 0x7bff, infinity = 0x7c00;
-  const auto sums = reduce<uint16_t>(HCCL_DATA_TYPE_FP16, HCCL_REDUCE_SUM, {{two_thousand, next, largest}, {one, one, largest}});
+  const uint16_t one = 0x3c00, two_thousand = 0x6800, next = 0x6801, after = 0x6802, largest = 0x7bff,
+                 infinity = 0x7c00;
+  const auto sums =
+      reduce<uint16_t>(HCCL_DATA_TYPE_FP16, HCCL_REDUCE_SUM, {{two_thousand, next, largest}, {one, one, largest}});
   EXPECT_EQ(sums, (std::vector<uint16_t>{two_thousand, after, infinity}));
   // Accumulated in float: 2048 + 1 + 1 is 2050 though 2048 + 1 alone is not a half.
   EXPECT_EQ(reduce<uint16_t>(HCCL_DATA_TYPE_FP16, HCCL_REDUCE_SUM, {{two_thousand}, {one}, {one}})[0], next);
@@ -70,6 +72,7 @@ TEST(Reduce, integers_wrap_around) {
   EXPECT_EQ(reduce<int8_t>(HCCL_DATA_TYPE_INT8, HCCL_REDUCE_SUM, {{127}, {1}})[0], -128);
   EXPECT_EQ(reduce<uint16_t>(HCCL_DATA_TYPE_UINT16, HCCL_REDUCE_PROD, {{65535}, {65535}})[0], 1);
   constexpr int64_t most = std::numeric_limits<int64_t>::max();
-  EXPECT_EQ(reduce<int64_t>(HCCL_DATA_TYPE_INT64, HCCL_REDUCE_SUM, {{most}, {1}})[0], std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(reduce<int64_t>(HCCL_DATA_TYPE_INT64, HCCL_REDUCE_SUM, {{most}, {1}})[0],
+            std::numeric_limits<int64_t>::min());
   EXPECT_EQ(reduce<uint64_t>(HCCL_DATA_TYPE_UINT64, HCCL_REDUCE_MAX, {{~0ull}, {1}})[0], ~0ull);
 }

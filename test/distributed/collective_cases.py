@@ -1,6 +1,5 @@
 """Every collective of torch.distributed on npu tensors against gloo on CPU tensors. Runs in the ranks."""
 
-
 import torch
 import torch.distributed as dist
 from torch.distributed import ReduceOp
@@ -20,8 +19,9 @@ def make(dtype, *shape, seed=0):
 
 
 def reference(op, dtype):
-    """What gloo can do exactly: 16-bit floats and booleans are reduced in a wider type."""
-    wide = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.bool: torch.uint8}.get(dtype, dtype)
+    """What gloo can do exactly: it lacks some types, which are reduced in a wider one."""
+    wider = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.bool: torch.uint8, torch.int16: torch.int32}
+    wide = wider.get(dtype, dtype)
     narrow = {("SUM", torch.bool): "MAX", ("PRODUCT", torch.bool): "MIN"}.get((op, dtype), op)
     return getattr(ReduceOp, "SUM" if narrow == "AVG" else narrow), wide
 
@@ -35,7 +35,8 @@ def averaged(total, op):
 
 def equal(got, expected, what):
     expected = expected.to(got.dtype)
-    torch.testing.assert_close(got.cpu(), expected, rtol=1e-3 if got.dtype in FLOATS[:2] else 1e-6, atol=0, msg=lambda m: f"{what}: {m}")
+    tolerance = 1e-3 if got.dtype in FLOATS[:2] else 1e-6
+    torch.testing.assert_close(got.cpu(), expected, rtol=tolerance, atol=0, msg=lambda m: f"{what}: {m}")
 
 
 def reductions(dtype, size):
@@ -46,7 +47,7 @@ def reductions(dtype, size):
         op, (host_op, wide) = getattr(ReduceOp, name), reference(name, dtype)
         what = f"{name} {dtype} {size}"
         x = make(dtype, size)
-        expected = x.to(wide)
+        expected = x.to(wide, copy=True)
         dist.all_reduce(expected, host_op)
         y = x.npu()
         dist.all_reduce(y, op)
@@ -62,11 +63,11 @@ def reductions(dtype, size):
             equal(y, averaged(expected, name), f"reduce {what}")
 
         x = make(dtype, ranks * size, seed=1)
-        total = x.to(wide)
+        total = x.to(wide, copy=True)
         dist.all_reduce(total, host_op)
         mine = averaged(total, name)[dist.get_rank() * size : (dist.get_rank() + 1) * size]
         y = torch.empty(size, dtype=dtype, device="npu")
-        dist.reduce_scatter_tensor(y, x.npu(), op)
+        dist.reduce_scatter_single(y, x.npu(), op)
         equal(y, mine, f"reduce_scatter_tensor {what}")
         y = torch.empty(size, dtype=dtype, device="npu")
         dist.reduce_scatter(y, list(x.npu().chunk(ranks)) if size else [x.npu()] * ranks, op)
@@ -75,7 +76,9 @@ def reductions(dtype, size):
 
 def movements(dtype, size):
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    x = make(dtype, size) if not dtype.is_complex else torch.complex(make(torch.float32, size), make(torch.float32, size, seed=3)).to(dtype)
+    x = make(torch.float32 if dtype.is_complex else dtype, size).to(dtype)
+    if dtype.is_complex:
+        x += 1j * make(torch.float32, size, seed=3)
     everyone = [None] * ranks
     dist.all_gather_object(everyone, x)
     for root in (0, ranks - 1):
@@ -87,15 +90,14 @@ def movements(dtype, size):
         if rank == root:
             assert all(torch.equal(a.cpu(), b) for a, b in zip(parts, everyone)), f"gather {dtype} {size}"
         y = torch.empty_like(x).npu()
-        shares = [(x + i).to(dtype).npu() if dtype != torch.bool else x.npu() for i in range(ranks)]
-        dist.scatter(y, shares if rank == root else None, src=root)
-        expected = (everyone[root] + rank).to(dtype) if dtype != torch.bool else everyone[root]
-        assert torch.equal(y.cpu(), expected), f"scatter {dtype} {size}"
+        parts = [everyone[i].npu() for i in range(ranks)] if rank == root else None
+        dist.scatter(y, parts, src=root)
+        assert torch.equal(y.cpu(), x), f"scatter {dtype} {size}"
     outputs = [torch.empty_like(x).npu() for _ in range(ranks)]
     dist.all_gather(outputs, x.npu())
     assert all(torch.equal(a.cpu(), b) for a, b in zip(outputs, everyone)), f"all_gather {dtype} {size}"
     y = torch.empty(ranks * size, dtype=dtype, device="npu")
-    dist.all_gather_into_tensor(y, x.npu())
+    dist.all_gather_single(y, x.npu())
     assert torch.equal(y.cpu(), torch.cat(everyone)), f"all_gather_into_tensor {dtype} {size}"
     wide = torch.cat([x] * ranks)
     y = torch.empty_like(wide).npu()

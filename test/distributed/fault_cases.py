@@ -24,11 +24,11 @@ def error_of(function):
     return ""
 
 
-def all_reduce_once(elements=1024, dtype=torch.float32):
+def all_reduce_once(elements=1024, dtype=torch.float32, group=None):
     x = torch.ones(elements, dtype=dtype, device="npu")
 
     def step():
-        dist.all_reduce(x)
+        dist.all_reduce(x, group=group)
         x.sum().item()
 
     return error_of(step)
@@ -67,32 +67,41 @@ def exit_early():
     os._exit(0)
 
 
-def different_shapes():
-    return all_reduce_once(1024 + dist.get_rank())
+def different_shapes(group=None):
+    return all_reduce_once(1024 + dist.get_rank(), group=group)
 
 
-def different_dtypes():
-    return all_reduce_once(dtype=(torch.float32, torch.int32)[dist.get_rank()])
+def different_dtypes(group=None):
+    return all_reduce_once(dtype=(torch.float32, torch.int32)[dist.get_rank()], group=group)
 
 
-def different_order():
+def different_order(group=None):
     x = torch.ones(8, device="npu")
 
     def step():
-        dist.all_reduce(x) if dist.get_rank() == 0 else dist.broadcast(x, 0)
+        dist.all_reduce(x, group=group) if dist.get_rank() == 0 else dist.broadcast(x, 0, group=group)
         x.sum().item()
 
     return error_of(step)
 
 
-def rebuild():
-    """After a failure the same processes go on."""
-    from torch_npu.distributed import reinit_process_group
-
-    error = different_shapes()
-    reinit_process_group()
+def in_new_group(name):
+    """A failure is one of its group only: the default group goes on."""
+    error = globals()[name](dist.new_group(backend="hccl"))
     x = torch.ones(4, device="npu")
     dist.all_reduce(x)
+    return error, x[0].item()
+
+
+def rebuild():
+    """After a failure the same processes go on with the same group."""
+    from torch_npu.distributed import reinit_process_group
+
+    group = dist.new_group(backend="hccl")
+    error = different_shapes(group)
+    reinit_process_group(group)
+    x = torch.ones(4, device="npu")
+    dist.all_reduce(x, group=group)
     return error, x[0].item()
 
 
@@ -143,7 +152,3 @@ def default_backend():
     names = [dist.group.WORLD._get_backend(torch.device(d)).name() for d in ("npu", "cpu")]
     return names, x.tolist(), y.tolist()
 
-
-def without_root_info():
-    """A process that knows the store but asks for another group than the others have: it waits, and is named."""
-    return error_of(lambda: dist.new_group(timeout=timedelta(seconds=2)))

@@ -15,7 +15,7 @@ def test_flight_recorder_is_read_by_the_analyser(tmp_path):
         dumps = [pickle.loads(text) for text in world.run(cases.recorded, str(tmp_path))]
     for dump in dumps:
         names = [entry["profiling_name"] for entry in dump["entries"]]
-        assert names == ["hccl:all_reduce"] * 3 + ["hccl:broadcast", "hccl:barrier"]
+        assert names == ["hccl:all_reduce"] * 3 + ["hccl:broadcast"]
         assert all(entry["state"] == "completed" for entry in dump["entries"])
         assert any(frame["name"] == "recorded" for frame in dump["entries"][0]["frames"])
         assert dump["pg_config"]["0"]["ranks"] == "[0, 1]"
@@ -44,11 +44,6 @@ def test_options(pair):
 
 def test_duration(pair):
     assert all(milliseconds > 0 for milliseconds in pair.run(cases.duration))
-
-
-def test_tensor_of_another_device_is_refused(pair):
-    for text in pair.run(cases.wrong_device):
-        assert "npu" in text
 
 
 def test_path_between_hosts():

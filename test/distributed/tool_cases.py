@@ -15,7 +15,6 @@ def recorded(folder):
         dist.all_reduce(x)
     dist.broadcast(x, 0)
     torch.npu.synchronize()
-    dist.barrier()
     backend = dist.group.WORLD._get_backend(torch.device("npu"))
     backend._wait_for_pending_works()
     text = torch_npu._C._dump_hccl_trace()
@@ -64,16 +63,9 @@ def options():
 
 def duration():
     backend = dist.group.WORLD._get_backend(torch.device("npu"))
-    backend._enable_collectives_timing()
+    backend.enable_collectives_timing()
     work = dist.all_reduce(torch.ones(100000, device="npu"), async_op=True)
     work.wait()
     torch.npu.synchronize()
     return work._get_duration()
 
-
-def wrong_device():
-    try:
-        dist.all_reduce(torch.ones(2), group=dist.new_group(backend="hccl"))
-    except (RuntimeError, ValueError) as error:
-        return str(error)
-    return ""

@@ -65,6 +65,7 @@ class TinyGPT(nn.Module):
 MODELS = {"mlp": MLP, "cnn": CNN, "gpt": TinyGPT}
 STEPS = 3
 PER_RANK = 4
+SGD = functools.partial(torch.optim.SGD, lr=0.1)
 
 
 def build(name):
@@ -82,9 +83,6 @@ def part(tensor):
     return tensor.chunk(dist.get_world_size())[dist.get_rank()].npu()
 
 
-SGD = functools.partial(torch.optim.SGD, lr=0.1)
-
-
 def train_alone(name, optimizer=SGD):
     model = build(name)
     optimizer = optimizer(model.parameters())
@@ -96,7 +94,7 @@ def train_alone(name, optimizer=SGD):
 
 
 def train(model, name, optimizer=None, before=None):
-    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = optimizer or SGD(model.parameters())
     for x, y in batches(name):
         optimizer.zero_grad()
         with before() if before else contextlib.nullcontext():
@@ -149,7 +147,7 @@ def ddp_no_sync():
 def ddp_comm_hook():
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
-    for hook in (default_hooks.allreduce_hook, default_hooks.bf16_compress_hook):
+    for hook in (default_hooks.allreduce_hook, default_hooks.fp16_compress_hook):
         model = DistributedDataParallel(build("mlp").npu(), device_ids=[device()])
         model.register_comm_hook(None, hook)
         train(model, "mlp")

@@ -55,6 +55,7 @@ def check_two_ranks():
         subprocess.Popen(
             [sys.executable, "-c", RANK],
             env={**common, "RANK": str(rank)},
+            cwd=os.sep,  # where no torch_npu of a checkout is found first
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -115,3 +115,21 @@ TEST_F(TaskFailure, is_not_lost_by_a_free) {
   EXPECT_EQ(aclrtSynchronizeStream(&stream), ACL_ERROR_RT_AICORE_EXCEPTION);
   end(stream);
 }
+
+// What a stream waited for is not there when the task failed: whoever uses it must hear of that.
+TEST_F(TaskFailure, reaches_the_stream_that_waits_for_it) {
+  Stream &first = make_stream(), &second = make_stream();
+  aclrtEvent event = nullptr;
+  ASSERT_OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+  fail_on(first);
+  ASSERT_OK(aclrtRecordEvent(event, &first));
+  ASSERT_OK(aclrtStreamWaitEvent(&second, event));
+  EXPECT_EQ(aclrtSynchronizeStream(&second), ACL_ERROR_RT_AICORE_EXCEPTION);
+  EXPECT_NE(test::message().find("division by a shoe"), std::string::npos);
+  EXPECT_EQ(aclrtSynchronizeStream(&first), ACL_ERROR_RT_AICORE_EXCEPTION);
+  ASSERT_OK(aclrtStreamWaitEvent(&second, event));  // collected by now
+  EXPECT_OK(aclrtSynchronizeStream(&second));
+  ASSERT_OK(aclrtDestroyEvent(event));
+  end(first);
+  end(second);
+}
