@@ -112,6 +112,7 @@ Tensor& bernoulli_tensor(Tensor& self, const Tensor& p, Generator generator) {
 
 Tensor& bernoulli_out(const Tensor& self, Generator generator, Tensor& out) {
   out.resize_(self.sizes());
+  at::assert_no_internal_overlap(out);
   return bernoulli_tensor(out, self, std::move(generator));
 }
 

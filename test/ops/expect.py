@@ -12,13 +12,13 @@ FOLDER = Path(__file__).resolve().parent.parent / "expect"
 
 @cache
 def load(name: str) -> dict[str, str]:
-    """Reasons by "operator dtype check"; a part may be "*"."""
+    """Reasons by "operator dtype check"; a part may be "*", and "operator" stands for "operator#number" too."""
     return yaml.safe_load((FOLDER / f"{name}.yaml").read_text()) or {}
 
 
 def reason(listing: str, op: str, dtype: str, check: str) -> str | None:
     entries = load(listing)
-    keys = (f"{o} {d} {c}" for o in (op, "*") for d in (dtype, "*") for c in (check, "*"))
+    keys = (f"{o} {d} {c}" for o in (op, op.partition("#")[0], "*") for d in (dtype, "*") for c in (check, "*"))
     return next((entries[key] for key in keys if key in entries), None)
 
 

@@ -1,0 +1,26 @@
+// Like checks.h, for tables that name this file under `includes:`: losses, pooling, indexing, factorisations.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Scalar.h>
+
+#include <optional>
+#include <string_view>
+
+namespace npu::ops {
+
+using at::Tensor;
+
+void check_gelu(std::string_view approximate);
+void check_huber(double delta);
+void check_multi_margin(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight);
+void check_multilabel_margin(const Tensor& self, const Tensor& target);
+void check_unpool(const Tensor& self, const Tensor& indices, at::IntArrayRef output_size);
+void check_max_pool3d(const Tensor& self);
+void check_roll(const Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims);
+void check_masked_fill(const Tensor& self, const Tensor& mask, const c10::Scalar& value);
+void check_masked_fill(const Tensor& self, const Tensor& mask, const Tensor& value);
+void check_ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool left);
+void check_no_overlap(const Tensor& out);
+
+}  // namespace npu::ops
