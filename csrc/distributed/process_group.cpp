@@ -29,7 +29,10 @@ ProcessGroupHCCL::ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int ra
       reaction_(config::hccl_async_error_handling()),
       timed_(config::hccl_enable_timing()) {
   setGroupUid(options_->group_name);
-  FlightRecorder::get().set_ranks(options_->group_name, options_->global_ranks_in_group);
+  auto ranks = options_->global_ranks_in_group;
+  if (ranks.empty())  // the default group: all of them
+    for (int i = 0; i < size; ++i) ranks.push_back(static_cast<uint64_t>(i));
+  FlightRecorder::get().set_ranks(options_->group_name, std::move(ranks));
   init();
   // A connection of its own: the main thread may block in the store for minutes.
   watchdog_ = std::make_unique<Watchdog>(store_->clone(), rank, size, options_->group_name,

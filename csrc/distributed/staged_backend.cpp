@@ -87,8 +87,9 @@ StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> inner, std::strin
     : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), name_(std::move(name)) {}
 
 StagedBackend::WorkPtr StagedBackend::finish(WorkPtr inner, Copies copies, Tensors outputs) {
-  auto work =
-      c10::make_intrusive<StagedWork>(std::vector<WorkPtr>{std::move(inner)}, std::move(copies), std::move(outputs));
+  std::vector<WorkPtr> works;
+  if (inner) works.push_back(std::move(inner));
+  auto work = c10::make_intrusive<StagedWork>(std::move(works), std::move(copies), std::move(outputs));
   if (coalescing_) coalesced_.push_back(work);
   return work;
 }
@@ -110,6 +111,7 @@ StagedBackend::WorkPtr StagedBackend::allreduce(Tensors& tensors, const c10d::Al
   auto work = inner_->allreduce(host, options);
   if (opts.reduceOp.op_ == c10d::ReduceOp::AVG) {
     work->wait();
+    work.reset();
     for (at::Tensor& tensor : host) scale_output(tensor, opts.reduceOp, getSize());
   }
   return finish(work, pairs(tensors, host), tensors);
@@ -132,11 +134,10 @@ StagedBackend::WorkPtr StagedBackend::broadcast(Tensors& tensors, const c10d::Br
 
 StagedBackend::WorkPtr StagedBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
   Tensors host = on_host(tensors);
-  auto work = inner_->reduce(host, summing(opts));
-  work->wait();
-  if (getRank() != opts.rootRank) return finish(work, {}, tensors);  // gloo uses the others' tensors as scratch
+  inner_->reduce(host, summing(opts))->wait();
+  if (getRank() != opts.rootRank) return finish(nullptr, {}, tensors);  // gloo uses the others' tensors as scratch
   scale_output(host[0], opts.reduceOp, getSize());
-  return finish(work, pairs(tensors, host), tensors);
+  return finish(nullptr, pairs(tensors, host), tensors);
 }
 
 StagedBackend::WorkPtr StagedBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -163,19 +164,17 @@ StagedBackend::WorkPtr StagedBackend::reduce_scatter(Tensors& outputs, std::vect
                                                      const c10d::ReduceScatterOptions& opts) {
   Tensors host_outputs = room_on_host(outputs);
   std::vector<Tensors> host_inputs{on_host(inputs.at(0))};
-  auto work = inner_->reduce_scatter(host_outputs, host_inputs, summing(opts));
-  work->wait();
+  inner_->reduce_scatter(host_outputs, host_inputs, summing(opts))->wait();
   scale_output(host_outputs[0], opts.reduceOp, getSize());
-  return finish(work, pairs(outputs, host_outputs), outputs);
+  return finish(nullptr, pairs(outputs, host_outputs), outputs);
 }
 
 StagedBackend::WorkPtr StagedBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                                            const c10d::ReduceScatterOptions& opts) {
   at::Tensor host_output = room_on_host(output), host_input = on_host(input);
-  auto work = inner_->_reduce_scatter_base(host_output, host_input, summing(opts));
-  work->wait();
+  inner_->_reduce_scatter_base(host_output, host_input, summing(opts))->wait();
   scale_output(host_output, opts.reduceOp, getSize());
-  return finish(work, {{output, host_output}}, {output});
+  return finish(nullptr, {{output, host_output}}, {output});
 }
 
 StagedBackend::WorkPtr StagedBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
@@ -220,7 +219,7 @@ StagedBackend::WorkPtr StagedBackend::alltoall(Tensors& outputs, Tensors& inputs
   at::Tensor host_input = flat(on_host(inputs)), host_output = flat(room_on_host(outputs));
   inner_->alltoall_base(host_output, host_input, received, sent, opts)->wait();
   copy_from_flat(host_output, outputs);
-  return finish(c10::make_intrusive<StagedWork>(std::vector<WorkPtr>{}, Copies{}, outputs), {}, outputs);
+  return finish(nullptr, {}, outputs);
 }
 
 StagedBackend::WorkPtr StagedBackend::barrier(const c10d::BarrierOptions& opts) { return inner_->barrier(opts); }

@@ -52,7 +52,8 @@ class StagedBackend final : public c10d::Backend {
   WorkPtr recv(Tensors& tensors, int peer, int tag) override;
 
  private:
-  // Work that is done when `inner` is waited for and `outputs` were copied back to the npu.
+  // Work that is done when `inner` was waited for and the copies back to the npu are made. NULL for one that was
+  // already waited for: gloo's must not be waited for twice, it would overwrite what was scaled since.
   WorkPtr finish(WorkPtr inner, std::vector<std::pair<at::Tensor, at::Tensor>> copies, Tensors outputs);
 
   const c10::intrusive_ptr<c10d::Backend> inner_;
