@@ -1,15 +1,29 @@
 """The backend "hccl" for torch.distributed. Registered when torch_npu is imported, made when a group first needs it."""
 
+import functools
 import os
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import BackendConfig
 
 from torch_npu import _C
 
 
 def register() -> None:
     dist.Backend.register_backend("hccl", _create, extended_api=True, devices=["npu"])
+    BackendConfig.__init__ = _init_backend_config
+
+
+_upstream_init_backend_config = BackendConfig.__init__
+
+
+@functools.wraps(_upstream_init_backend_config)
+def _init_backend_config(self, backend) -> None:
+    """init_process_group() without a backend: hccl for npu, as upstream finds out, and gloo for what is on the CPU."""
+    _upstream_init_backend_config(self, backend)
+    if str(backend) == dist.Backend.UNDEFINED and "npu" in self.device_backend_map:
+        self.device_backend_map["cpu"] = dist.Backend("gloo")
 
 
 def backend_module():
