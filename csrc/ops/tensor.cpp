@@ -68,6 +68,18 @@ void check_same_device(const char* op, std::initializer_list<const Tensor*> tens
   }
 }
 
+std::vector<std::optional<Tensor>> indices_of(const Tensor& self, at::IOptTensorListRef indices) {
+  std::vector<std::optional<Tensor>> result;
+  result.reserve(indices.size());
+  for (const at::OptionalTensorRef index : indices) {
+    if (!index.has_value() || !index->defined())
+      result.emplace_back();
+    else
+      result.emplace_back(index->device().is_cpu() ? index->to(self.device()) : *index);
+  }
+  return result;
+}
+
 int8_t cube_math_type() { return 0; }
 
 }  // namespace npu::ops

@@ -73,6 +73,9 @@ const Tensor& first_npu(std::initializer_list<const Tensor*> tensors);
 // "Expected all tensors to be on the same device": for operators that TensorIterator does not check.
 void check_same_device(const char* op, std::initializer_list<const Tensor*> tensors);
 
+// Indices of `self`, of which some may be on the CPU: torch takes those for tensors of every device.
+std::vector<std::optional<Tensor>> indices_of(const Tensor& self, at::IOptTensorListRef indices);
+
 // 0 keeps float32 in matrix products, 1 lets the device use its reduced precision (torch.npu.matmul.allow_hf32).
 int8_t cube_math_type();
 

@@ -239,3 +239,18 @@ def test_type_names():
     assert x.type(torch.float64).type() == "torch.npu.DoubleTensor"
     assert torch.ones(2).type("torch.npu.FloatTensor").is_npu
     assert x.get_device() == 0
+
+
+def test_indices_may_be_on_the_cpu():
+    host = torch.arange(12.0).view(3, 4)
+    x, rows, mask = host.npu(), torch.tensor([2, 0]), host > 5
+    assert torch.equal(x[rows].cpu(), host[rows])
+    assert torch.equal(x[:, rows.npu()].cpu(), host[:, rows])
+    assert torch.equal(x[mask].cpu(), host[mask])
+    x[rows], host[rows] = 1.0, 1.0
+    x[mask], host[mask] = -1.0, -1.0
+    x.index_put_((rows, rows), torch.ones(2).npu(), accumulate=True)
+    host.index_put_((rows, rows), torch.ones(2), accumulate=True)
+    assert torch.equal(x.cpu(), host)
+    with pytest.raises(RuntimeError, match="indices should be either on cpu or on the same device"):
+        host[rows.npu()]
