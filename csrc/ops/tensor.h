@@ -1,6 +1,7 @@
 // Making npu tensors, and the small questions every operator asks of its arguments.
 #pragma once
 
+#include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorOptions.h>
 
