@@ -10,6 +10,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import counters
 import torch
 
+import torch_npu  # noqa: F401
+
 pytestmark = pytest.mark.skipif(not torch.npu.is_available(), reason="no npu is available")
 
 

@@ -16,6 +16,8 @@ import opinfo
 import pool
 import torch
 
+import torch_npu  # noqa: F401
+
 SAMPLES = 2
 PAIRS = [(op, "float32") for op, _ in opinfo.pairs([torch.float32])]
 
