@@ -53,6 +53,7 @@ def signature(value) -> str:
     except (TypeError, ValueError):
         return ""
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
+    text = re.sub(r"<module '([\w.]+)' from '[^']*'>", r"\1", text)
     return text.replace("|", "\\|")
 
 
