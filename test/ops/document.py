@@ -61,7 +61,9 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     rows = json.loads(parser.parse_args().results.read_text())
     answers = {(r["op"], r["dtype"]): r for r in rows}
-    text = [sweep.routes(answers) + ".", "", *matrix(rows), "", *overloads(), "", *exceptions()]
+    samples = max(check["samples"] for r in rows for check in r["checks"].values())
+    summary = f"{sweep.routes(answers)}. At most {samples} samples were compared in each check."
+    text = [summary, "", *matrix(rows), "", *overloads(), "", *exceptions()]
     PAGE.write_text(HEAD + "\n".join(text) + "\n")
 
 
