@@ -18,10 +18,11 @@
 #include <mutex>
 #include <vector>
 
+#include "acl/check.h"
+#include "acl/library.h"
 #include "exec.h"
 #include "registry.h"
 #include "runtime/device.h"
-#include "runtime/stream.h"
 #include "tensor.h"
 
 namespace npu::ops {
@@ -44,15 +45,20 @@ int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, cons
   return static_cast<int64_t>(fits ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
 
-// Made once per card and kept: the operator only reads it. Any stream may use it, hence the wait.
+// Made once per card and kept, beside the caching allocator: it is no memory of the program's. The operator only reads it,
+// and the copy has ended when it is first seen, so that any stream may use it.
 Tensor triangle(const Tensor& like) {
   static std::mutex mutex;
   static auto* const made = new std::vector<Tensor>(device_count());
   std::lock_guard<std::mutex> lock(mutex);
   auto& mask = made->at(like.get_device());
   if (!mask.defined()) {
-    mask = at::ones({kTriangle, kTriangle}, like.options().dtype(at::kBool)).triu_(1);
-    current_stream().synchronize();
+    const auto host = at::ones({kTriangle, kTriangle}, at::kBool).triu_(1);
+    const auto& api = acl::api();
+    void* memory = nullptr;
+    NPU_CHECK(api.aclrtMalloc(&memory, host.nbytes(), ACL_MEM_MALLOC_HUGE_FIRST));
+    NPU_CHECK(api.aclrtMemcpy(memory, host.nbytes(), host.const_data_ptr(), host.nbytes(), ACL_MEMCPY_HOST_TO_DEVICE));
+    mask = at::for_blob(memory, host.sizes()).options(like.options().dtype(at::kBool)).target_device(like.device()).make_tensor();
   }
   return mask;
 }

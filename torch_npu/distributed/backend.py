@@ -41,13 +41,15 @@ def _create(group, options):
     options._timeout = group.timeout
     options.group_name = group.group_id
     options.global_ranks_in_group = group.global_ranks_in_group
-    if _needs_gloo(group.store, group.group_rank, group.group_size):
+    # torchrun keeps its store when it starts the workers anew: what an earlier attempt left there must not be found.
+    store = dist.PrefixStore(f"attempt/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", group.store)
+    if _needs_gloo(store, group.group_rank, group.group_size):
         inner = dist.ProcessGroupGloo(
-            dist.PrefixStore("gloo", group.store), group.group_rank, group.group_size, timeout=group.timeout
+            dist.PrefixStore("gloo", store), group.group_rank, group.group_size, timeout=group.timeout
         )
         inner._set_sequence_number_for_group()
         return module.StagedBackend(inner, "hccl")
-    return module.ProcessGroupHCCL(group.store, group.group_rank, group.group_size, options)
+    return module.ProcessGroupHCCL(store, group.group_rank, group.group_size, options)
 
 
 def _needs_gloo(store, rank: int, size: int) -> bool:
