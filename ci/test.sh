@@ -28,7 +28,7 @@ stage symbols python tools/check_symbols.py build
 stage lint ruff check --quiet .
 stage c++ cpp_tests
 stage official bash ci/official.sh
-stage python pytest "$@"
+stage python pytest -n auto "$@"
 
 if [ -n "$failed" ]; then
   echo "FAILED stages:$failed"
