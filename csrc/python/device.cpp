@@ -1,4 +1,5 @@
 // torch_npu._C: devices. Everything above the line "context" answers without initialising a card.
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/utils/device_lazy_init.h>
 
 #include "acl/check.h"
@@ -25,6 +26,14 @@ PyObject* current_device_function(PyObject*, PyObject*) { return PyLong_FromLong
 void init_with_fork_handler() {
   init();
   torch::utils::register_fork_handler_for_device_init(c10::DeviceType::PrivateUse1);
+}
+
+// When backward() returns, the engine's thread of the card may still hold the last nodes. Python must not end before
+// these are gone: the thread would wait for the GIL with a tensor in its hand, and be unwound through a destructor.
+void finalize_with_autograd() {
+  if (!is_initialized()) return;
+  torch::autograd::Engine::get_default_engine().stop();
+  finalize();
 }
 
 bool can_access_peer(DeviceArgument device, DeviceArgument peer) {
@@ -79,7 +88,7 @@ void bind_device(py::module_& module) {
 
   // context
   module.def("init", wrap_pybind_function_no_gil(&init_with_fork_handler));
-  module.def("finalize", &finalize, py::call_guard<py::gil_scoped_release>());
+  module.def("finalize", &finalize_with_autograd, py::call_guard<py::gil_scoped_release>());
   module.def("set_device", wrap_pybind_function_no_gil([](DeviceArgument device) {
                if (device.index >= 0) set_device(device.index);
              }));

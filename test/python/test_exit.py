@@ -50,6 +50,20 @@ threading.Thread(target=lambda: torch.ones(3, device="npu").sum().item()).start(
     assert (process.returncode, process.stderr) == (0, "")
 
 
+def test_autograd_threads_end_before_python(run):
+    code = """
+import atexit, glob
+def threads(): return [name for name in (open(path).read() for path in glob.glob("/proc/self/task/*/comm")) if "autograd" in name]
+atexit.register(lambda: print("at exit", len(threads())))  # runs after torch_npu's handler, which is registered later
+import torch, torch_npu
+torch.ones(3, device="npu", requires_grad=True).sum().backward()
+print("running", len(threads()) > 0)
+"""
+    process = run(code)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout.splitlines() == ["running True", "at exit 0"]
+
+
 BUSY = """
 import torch, torch_npu
 a = torch.rand(100, 100).npu()
