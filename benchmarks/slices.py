@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -17,13 +18,15 @@ def slice_ns(function: Callable[[], object], calls: int, clock: Callable[[], int
 
 def interleaved(functions: dict[str, Callable[[], object]], slices: int = 60, calls: int = 300,
                 clock: Callable[[], int] = time.thread_time_ns) -> dict[str, float]:
-    """Median nanoseconds per call of each function; one slice of each in turn."""
+    """Median nanoseconds per call of each function; one slice of each in turn, in an order that changes: what a function leaves
+    in the caches is not always the same one's burden."""
+    order = random.Random(0)
     for function in functions.values():
         slice_ns(function, calls)
     samples: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(slices):
-        for name, function in functions.items():
-            samples[name].append(slice_ns(function, calls, clock))
+        for name in order.sample(list(functions), len(functions)):
+            samples[name].append(slice_ns(functions[name], calls, clock))
     return {name: statistics.median(values) for name, values in samples.items()}
 
 

@@ -7,8 +7,11 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "address.h"
+#include "config.h"
 #include "context.h"
 #include "error.h"
 #include "host_memory.h"
@@ -162,7 +165,27 @@ char* checked_fill(void* dst, size_t max, size_t bytes) {
 
 }  // namespace
 
-void move_bytes(void* dst, const void* src, size_t bytes) { memmove(dst, src, bytes); }
+// One core does not fill the memory bus: a large copy is shared by as many threads as a kernel may use.
+void move_bytes(void* dst, const void* src, size_t bytes) {
+  constexpr size_t kShare = 4 << 20, kPage = 4096;
+  auto* const to = static_cast<char*>(dst);
+  auto* const from = static_cast<const char*>(src);
+  const bool apart = to + bytes <= from || from + bytes <= to;
+  const size_t shares = apart ? std::min<size_t>(config().threads, bytes / kShare) : 1;
+  if (shares < 2) {
+    memmove(dst, src, bytes);
+    return;
+  }
+  const size_t share = bytes / shares & ~(kPage - 1);
+  std::vector<std::jthread> helpers;
+  size_t begin = 0;
+  try {
+    for (; helpers.size() + 1 < shares; begin += share)
+      helpers.emplace_back([=] { memcpy(to + begin, from + begin, share); });
+  } catch (const std::exception&) {  // the limit of threads is reached: this one does the rest
+  }
+  memcpy(to + begin, from + begin, bytes - begin);
+}
 
 void copy(const CopyRequest& request) {
   current_context();
