@@ -80,21 +80,30 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=300, help="time that one pair may take")
     parser.add_argument("--fallback", action="store_true", help="allow the CPU fallback")
+    parser.add_argument("--resume", action="store_true", help="go on where a run with the same --out was stopped")
     parser.add_argument("--out", type=Path, default=Path.cwd(), help="folder of sweep.json and sweep.md")
     options = parser.parse_args()
 
     listed = {"ops": lambda: opinfo.pairs([getattr(torch, d) for d in options.dtype]), "errors": errors.pairs, "modules": modules.pairs,
               "optim": optimizers.pairs, "random": random_inputs.pairs}
     pairs = [(op, str(dtype).removeprefix("torch.")) for op, dtype in listed[options.database]() if re.match(options.op, op)]
-    done = Counter()
+    options.out.mkdir(parents=True, exist_ok=True)
+    journal = options.out / "sweep.jsonl"
+    if not options.resume:
+        journal.unlink(missing_ok=True)
+    before = [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
+    answers = {(row.pop("op"), row.pop("dtype")): row for row in before}
+    done = Counter(map(pair_status, answers.values()))
 
     def report(op: str, dtype: str, answer: dict) -> None:
+        with journal.open("a") as file:
+            file.write(json.dumps({"op": op, "dtype": dtype, **answer}) + "\n")
         done[pair_status(answer)] += 1
         print(f"\r{sum(done.values())}/{len(pairs)} {dict(done)} {op[:40]:40}", end="", file=sys.stderr, flush=True)
 
-    answers = pool.run(pairs, options.limit, options.workers, options.seconds, options.fallback, report, options.database)
+    left = [pair for pair in pairs if pair not in answers]
+    answers |= pool.run(left, options.limit, options.workers, options.seconds, options.fallback, report, options.database)
     print(file=sys.stderr)
-    options.out.mkdir(parents=True, exist_ok=True)
     rows = [{"op": op, "dtype": dtype, **answer} for (op, dtype), answer in sorted(answers.items())]
     (options.out / "sweep.json").write_text(json.dumps(rows, indent=1))
     (options.out / "sweep.md").write_text(summary(answers))
