@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,6 +11,8 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include "acl_types.h"
 #include "runtime/error.h"
@@ -30,7 +33,20 @@ size_t post_bytes(size_t ranks) { return round_up(sizeof(Post) + 4 * ranks * siz
 size_t messages_at(size_t ranks) { return round_up(posts_at(ranks) + 2 * ranks * post_bytes(ranks), kPage); }
 size_t channel_bytes() { return round_up(kMessagesInFlight * sizeof(Message), kPage); }
 
+size_t total_bytes(size_t ranks) { return messages_at(ranks) + ranks * ranks * channel_bytes(); }
+
 char* bytes_of(Control* control) { return reinterpret_cast<char*>(control); }
+
+std::shared_ptr<Control> map_control(const Descriptor& fd, uint32_t ranks) {
+  const size_t bytes = total_bytes(ranks);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
+  if (memory == MAP_FAILED) fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "mmap of a control block: %s", strerror(errno));
+  madvise(memory, bytes, MADV_DONTFORK);
+  std::shared_ptr<Control> control(static_cast<Control*>(memory), [bytes](Control* c) { munmap(c, bytes); });
+  if (control->magic != kMagic || control->ranks != ranks)
+    fail(ACL_ERROR_RT_INTERNAL_ERROR, "the control block is not one of this version");
+  return control;
+}
 
 }  // namespace
 
@@ -85,8 +101,7 @@ Descriptor ControlBlock::create(uint32_t ranks) {
   Descriptor fd(memfd_create("softnpu-communicator", MFD_CLOEXEC));
   if (!fd) fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "memfd_create: %s", strerror(errno));
   const size_t committed = messages_at(ranks);
-  const size_t bytes = committed + size_t{ranks} * ranks * channel_bytes();
-  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
+  if (ftruncate(fd.get(), static_cast<off_t>(total_bytes(ranks))) != 0 ||
       posix_fallocate(fd.get(), 0, static_cast<off_t>(committed)) != 0)
     fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "the host refused %zu bytes for the communicator's control block", committed);
   void* memory = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
@@ -98,20 +113,16 @@ Descriptor ControlBlock::create(uint32_t ranks) {
 }
 
 ControlBlock::ControlBlock(Descriptor fd, uint32_t ranks) : fd_(std::move(fd)) {
-  bytes_ = messages_at(ranks) + size_t{ranks} * ranks * channel_bytes();
-  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
-  if (memory == MAP_FAILED) fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "mmap of a control block: %s", strerror(errno));
-  madvise(memory, bytes_, MADV_DONTFORK);
-  Control* control = static_cast<Control*>(memory);
-  if (control->magic != kMagic || control->ranks != ranks) {
-    munmap(memory, bytes_);
-    fail(ACL_ERROR_RT_INTERNAL_ERROR, "the control block is not one of this version");
-  }
-  control_ = control;
-}
-
-ControlBlock::~ControlBlock() {
-  if (control_) munmap(control_, bytes_);
+  static std::mutex mutex;
+  static auto& mapped = *new std::map<ino_t, std::weak_ptr<Control>>;  // by the file's number
+  struct stat file;
+  if (fstat(fd_.get(), &file) != 0) fail(ACL_ERROR_RT_INTERNAL_ERROR, "fstat of a control block: %s", strerror(errno));
+  std::lock_guard<std::mutex> lock(mutex);
+  std::erase_if(mapped, [](const auto& entry) { return entry.second.expired(); });
+  control_ = mapped[file.st_ino].lock();
+  if (control_) return;
+  control_ = map_control(fd_, ranks);
+  mapped[file.st_ino] = control_;
 }
 
 void ControlBlock::prepare_messages(uint32_t from, uint32_t to) {

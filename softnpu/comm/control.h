@@ -33,6 +33,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "runtime/memory.h"
 #include "socket.h"
@@ -131,17 +132,14 @@ class ControlBlock {
  public:
   static Descriptor create(uint32_t ranks);  // throws Failure(207001) when the host refuses the memory
   ControlBlock(Descriptor fd, uint32_t ranks);
-  ~ControlBlock();
-  ControlBlock(const ControlBlock&) = delete;
-  Control* operator->() const { return control_; }
+  Control* operator->() const { return control_.get(); }
   Control& operator*() const { return *control_; }
   // Memory for messages between two ranks is committed when they first talk.
   void prepare_messages(uint32_t from, uint32_t to);
 
  private:
   Descriptor fd_;
-  Control* control_ = nullptr;
-  size_t bytes_ = 0;
+  std::shared_ptr<Control> control_;  // ranks of the same process share one mapping
 };
 
 }  // namespace softnpu::comm
