@@ -15,7 +15,7 @@ namespace {
 Tensor& arange_out(const c10::Scalar& start, const c10::Scalar& end, const c10::Scalar& step, Tensor& out) {
   CardGuard guard(out);
   int64_t size = 0;
-  if (c10::isIntegralType(out.scalar_type(), false)) size = at::native::compute_arange_size<int64_t>(start, end, step);
+  if (out.scalar_type() == at::kLong) size = at::native::compute_arange_size<int64_t>(start, end, step);
   else size = at::native::compute_arange_size<double>(start, end, step);
   if (out.numel() != size) {
     if (out.numel() > 0)
