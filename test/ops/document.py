@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes docs/operators.md from a sweep's results: python test/ops/document.py build/sweep/ops/sweep.json"""
+"""Writes docs/operators.md, and the data of migrate's analysis: python test/ops/document.py build/sweep/ops/sweep.json"""
 
 import argparse
 import json
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import dtype_support
 import expect
 import sweep
 
@@ -21,17 +22,13 @@ What torch can do on the CPU it does on npu, with the CPU as reference: forward,
 what ran on the CPU instead.
 
 """
-MARKS = {"pass": "yes", "none": "-"}
 
 
-def matrix(rows: list[dict]) -> list[str]:
+def matrix(dtypes: list[str], found: dict[str, dict[str, str]]) -> list[str]:
     """One line for each operator of torch's OpInfo database."""
-    dtypes = [d for d in sweep.DTYPES if any(r["dtype"] == d for r in rows)]
-    found: dict[str, dict[str, str]] = defaultdict(dict)
-    for r in rows:
-        found[r["op"]][r["dtype"]] = MARKS.get(sweep.pair_status(r), "no")
     lines = ["## By operator of torch.testing", "",
-             "yes: equal to the CPU in every check; -: the CPU does not have it; no: see the end of the page.", "",
+             "yes: equal to the CPU in every check; extension: the same, through an entry that CANN has no name for; "
+             "-: the CPU does not have it; no: see the end of the page.", "",
              "| operator | " + " | ".join(dtypes) + " |", "|---" * (len(dtypes) + 1) + "|"]
     return lines + [f"| {op} | " + " | ".join(found[op].get(d, "-") for d in dtypes) + " |" for op in sorted(found)]
 
@@ -63,8 +60,10 @@ def main() -> None:
     answers = {(r["op"], r["dtype"]): r for r in rows}
     samples = max(check["samples"] for r in rows for check in r["checks"].values())
     summary = f"{sweep.routes(answers)}. At most {samples} samples were compared in each check."
-    text = [summary, "", *matrix(rows), "", *overloads(), "", *exceptions()]
+    dtypes, found = dtype_support.from_sweep(rows)
+    text = [summary, "", *matrix(dtypes, found), "", *overloads(), "", *exceptions()]
     PAGE.write_text(HEAD + "\n".join(text) + "\n")
+    dtype_support.DATA.write_text(dtype_support.render(dtypes, found))
 
 
 if __name__ == "__main__":

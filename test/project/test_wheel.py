@@ -42,7 +42,7 @@ def test_wheel_is_small():
     "__init__.py", "lib/libtorch_npu.so", "include/acl.h", "include/aclnn.h", "include/hccl.h", "softnpu/set_env.sh",
     "softnpu/lib64/libsoftnpu.so", "softnpu/lib64/libopapi.so", "softnpu/lib64/libascendcl.so",
     "softnpu/lib64/libnnopbase.so", "softnpu/lib64/libhccl.so", "softnpu/runtime/version.info",
-    "softnpu/compiler/version.info", "softnpu/opp/version.info",
+    "softnpu/compiler/version.info", "softnpu/opp/version.info", "migrate/analysis/dtypes.txt",
 ])
 def test_wheel_has(unpacked, name):
     assert (unpacked / "torch_npu" / name).exists()

@@ -1,5 +1,7 @@
 """torch_npu.migrate analyse and profile: what is found, how it is judged, and what CI gets."""
 
+import csv
+import importlib.util
 import json
 import os
 import subprocess
@@ -12,7 +14,7 @@ import torch
 import torch_npu
 from torch_npu.migrate import OperatorProfile
 from torch_npu.migrate.__main__ import main
-from torch_npu.migrate.analysis import analyse_native, analyse_python, apis, operators
+from torch_npu.migrate.analysis import analyse_native, analyse_python, apis, dtypes, operators
 from torch_npu.migrate.analysis.operators import Support
 from torch_npu.migrate.findings import Kind
 
@@ -127,7 +129,10 @@ def test_json_table_and_exit_code(tmp_path, capsys):
     assert row["support"] == "native" and row["operators"][0]["name"] == "aten::relu"
     assert "1 files, 2 lines" in capsys.readouterr().out
     reports = {path.name for path in (tmp_path / "out" / "good_analysis").iterdir()}
-    assert {"unsupported_api.csv", "report.html", "analysis.json"} <= reports
+    assert {"unsupported_api.csv", "report.html", "analysis.json", "api_support.csv"} <= reports
+    table = list(csv.reader((tmp_path / "out" / "good_analysis" / "api_support.csv").open(newline="")))
+    relu = dict(zip(table[0], next(line for line in table if line[:2] == ["torch.relu", "aten::relu"])))
+    assert relu["Support"] == relu["float16"] == "native" and relu["complex64"] == ""
 
     (tmp_path / "bad.py").write_text("import torch\ntorch.cuda.cudart()\n")
     assert main(["analyse", "-i", str(tmp_path / "bad.py")]) == 1
@@ -137,15 +142,49 @@ def test_json_table_and_exit_code(tmp_path, capsys):
 
 
 def test_dtypes_of_operators(tmp_path, capsys):
-    pytest.importorskip("expecttest", reason="torch's operator database needs it")
-    (tmp_path / "a.py").write_text("import torch\ntorch.relu(x)\n")
-    assert main(["analyse", "-i", str(tmp_path / "a.py"), "--dtypes", "--json", "-"]) == 0
-    row = next(row for row in json.loads(capsys.readouterr().out)["apis"] if row["api"] == "torch.relu")
-    taken = row["operators"][0]["dtypes"]
-    assert taken == row["dtypes"]
-    assert {"float32", "bfloat16", "int64"} <= set(taken) and "complex64" not in taken
+    (tmp_path / "a.py").write_text("import torch\ntorch.relu(x)\ntorch.linalg.det(x)\ntorch.sparse.mm(x, x)\n")
+    assert main(["analyse", "-i", str(tmp_path / "a.py"), "--json", "-"]) == 0
+    rows = {row["api"]: row for row in json.loads(capsys.readouterr().out)["apis"]}
+    taken = rows["torch.relu"]["dtypes"]
+    assert rows["torch.relu"]["operators"][0]["dtypes"] == taken
+    assert taken["float32"] == taken["bfloat16"] == taken["int64"] == "native" and "complex64" not in taken
     for dtype in taken:
         torch.relu(torch.ones(2, dtype=getattr(torch, dtype)).npu())
+    with pytest.raises(RuntimeError):
+        torch.relu(torch.ones(2, dtype=torch.complex64).npu()).cpu()
+    assert "int64" not in rows["torch.linalg.det"]["dtypes"] and "complex64" in rows["torch.linalg.det"]["dtypes"]
+
+
+def test_dtypes_are_those_of_the_page_of_operators():
+    """The data in the package is made of docs/operators.md, or of the same results."""
+    path = SCRIPTS.parents[1] / "ops" / "dtype_support.py"
+    spec = importlib.util.spec_from_file_location("dtype_support", path)
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    expected = tool.render(*tool.from_page(tool.PAGE.read_text()))
+    assert dtypes.DATA.read_text() == expected, "cure: python test/ops/dtype_support.py"
+
+    rows = [
+        {"op": "f.a", "dtype": "float32", "missing": [], "launched": ["aclnnAdd"], "checks": {"out": {"status": "pass"}}},
+        {"op": "f.b", "dtype": "float32", "missing": [], "launched": ["softnpuF"], "checks": {"out": {"status": "pass"}}},
+        {"op": "f.b", "dtype": "bool", "missing": [], "launched": [], "checks": {"out": {"status": "none"}}},
+        {"op": "fft.fft", "dtype": "bool", "missing": ["aten::f"], "launched": [], "checks": {"out": {"status": "pass"}}},
+        {"op": "g", "dtype": "bool", "missing": [], "launched": [], "checks": {"out": {"status": "pass"}, "in": {"status": "fail"}}},
+    ]
+    assert [(row["op"], tool.word(row)) for row in rows] == [
+        ("f.a", "yes"), ("f.b", "extension"), ("f.b", "-"), ("fft.fft", "fallback"), ("g", "no")]  # fmt: skip
+    found = {"f.a": {"float32": "yes"}, "f.b": {"float32": "extension", "bool": "-"}, "fft.fft": {"bool": "fallback"}, "g": {"bool": "no"}}
+    assert tool.render(["float32", "bool"], found).splitlines()[-4:] == ["float32 bool", "f e-", "fft.fft -f", "g -x"]
+
+
+def test_most_of_torchs_operators_have_dtypes():
+    known = [name for name in dir(torch.nn.functional) if dtypes.dtypes_of(f"torch.nn.functional.{name}", None)]
+    assert len(known) > 80
+    support = torch_npu.utils.op_support()
+    names = {name.partition(".")[0] for name, how in support.items() if how == "native"}
+    share = sum(bool(dtypes.dtypes_of(name, Support.NATIVE)) for name in names) / len(names)
+    print(f"dtypes are known of {share:.0%} of {len(names)} native operators")
+    assert share > 0.5
 
 
 def test_bad_files_are_named(tmp_path, capsys):

@@ -26,7 +26,6 @@ def _parser() -> argparse.ArgumentParser:
     analyse.add_argument("--fail-on", choices=["unsupported", "fallback", "never"], default="unsupported",
                          help="what makes the exit code 1")  # fmt: skip
     analyse.add_argument("--third-party", action="store_true", help="also read the sources of imported packages")
-    analyse.add_argument("--dtypes", action="store_true", help="also list the dtypes that each operator takes, in the JSON")
     analyse.add_argument("--force", action="store_true", help="replace existing reports")
 
     profile = commands.add_parser("profile", help="run a script and list the operators it reaches, and npu's support")
@@ -98,7 +97,7 @@ def main(argv: list[str] | None = None) -> int:
     from torch_npu.migrate.analysis.project import run
 
     return guarded(run, arguments.input, arguments.output, arguments.json, arguments.fail_on, arguments.third_party,
-                   arguments.dtypes, arguments.force, confirm, Progress())  # fmt: skip
+                   arguments.force, confirm, Progress())  # fmt: skip
 
 
 if __name__ == "__main__":

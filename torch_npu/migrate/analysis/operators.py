@@ -73,20 +73,3 @@ def operator(name: str) -> Operator:
 
 def exists(name: str) -> bool:
     return bool(overloads(name))
-
-
-@functools.cache
-def dtypes() -> dict[str, tuple[str, ...]]:
-    """Operator or function (relu, nn.functional.gelu) -> the dtypes it takes.
-
-    They are those of torch's own operator database for the CPU, whose kernels softnpu equals. What an Ascend
-    card takes may be less. Importing the database takes seconds and needs the package expecttest.
-    """
-    from torch.testing._internal.common_methods_invocations import op_db
-
-    found: dict[str, set[str]] = {}
-    for info in op_db:
-        names = {str(dtype).removeprefix("torch.") for dtype in info.dtypes}
-        for name in {info.aten_name or info.name, info.name}:
-            found.setdefault(name, set()).update(names)
-    return {name: tuple(sorted(names)) for name, names in found.items()}

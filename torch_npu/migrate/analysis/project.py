@@ -1,5 +1,6 @@
 """Analyses a file or folder: the coverage table on the terminal, JSON for CI, and the report files."""
 
+import csv
 import json
 import sys
 import time
@@ -9,8 +10,9 @@ from pathlib import Path
 
 from torch_npu.migrate import project, report
 from torch_npu.migrate.analysis import apis
+from torch_npu.migrate.analysis.dtypes import DIFFERS, dtypes_of
 from torch_npu.migrate.analysis.native import NATIVE_SUFFIXES, analyse_native, native_operators
-from torch_npu.migrate.analysis.operators import Support, dtypes
+from torch_npu.migrate.analysis.operators import Support
 from torch_npu.migrate.analysis.python import Analysis, analyse_python
 from torch_npu.migrate.findings import FileResult, Kind
 from torch_npu.migrate.progress import Progress
@@ -20,7 +22,7 @@ _MAX_PACKAGE_FILES = 2000
 _SUFFIXES = {".py", ".ipynb", *NATIVE_SUFFIXES}
 
 
-def run(root: Path, out: Path | None, json_file: Path | None, fail_on: str, third_party: bool, with_dtypes: bool, force: bool,
+def run(root: Path, out: Path | None, json_file: Path | None, fail_on: str, third_party: bool, force: bool,
         confirm: Callable[[Path], bool] | None, progress: Progress) -> int:  # fmt: skip
     """Returns the exit code: 1 if a file cannot be read, or if `fail_on` is met."""
     if not root.exists():
@@ -31,8 +33,6 @@ def run(root: Path, out: Path | None, json_file: Path | None, fail_on: str, thir
         entries = [entry for entry in project.sources(root) if entry.suffix in _SUFFIXES]
         analyses = list(analyse(progress.over(entries)))
         result = summarise(analyses, time.monotonic() - started)
-        if with_dtypes:
-            _add_dtypes(result)
         if third_party:
             result["third_party"] = read_packages(analyses)
         if output is not None:
@@ -93,7 +93,8 @@ def summarise(analyses: list[Analysis], seconds: float) -> dict:
             worst = max(reachable) if reachable else (Support.NONE if found else None)
             rows.append({
                 "api": api, "uses": count, "certain": is_certain, "support": str(worst) if worst is not None else "",
-                "operators": [{"name": op.name, "support": str(op.support)} for op in found],
+                "dtypes": dtypes_of(api, worst),
+                "operators": [{"name": op.name, "support": str(op.support), "dtypes": dtypes_of(op.name, op.support)} for op in found],
             })  # fmt: skip
     lines = sum(analysis.lines for analysis in analyses)
     findings = [finding for analysis in analyses for finding in analysis.findings]
@@ -113,17 +114,6 @@ def summarise(analyses: list[Analysis], seconds: float) -> dict:
     }
 
 
-def _add_dtypes(result: dict) -> None:
-    try:
-        known = dtypes()
-    except ModuleNotFoundError as error:
-        raise Refusal(f"--dtypes reads torch's operator database, which needs {error.name}; cure: pip install {error.name}") from None
-    for row in result["apis"]:
-        row["dtypes"] = list(known.get(row["api"].removeprefix("torch.").removeprefix("Tensor."), ()))
-        for operator in row["operators"]:
-            operator["dtypes"] = list(known.get(operator["name"].removeprefix("aten::"), ()))
-
-
 def _operators(api: str):
     if api.startswith("aten::"):
         from torch_npu.migrate.analysis.operators import operator
@@ -138,6 +128,8 @@ def table(result: dict) -> str:
     for row in result["apis"]:
         if row["support"] in ("fallback", "none") and row["certain"]:
             lines.append(f"{row['support']:<10} {row['api']}")
+        if row["certain"] and (different := [dtype for dtype, how in row["dtypes"].items() if how == DIFFERS]):
+            lines.append(f"{DIFFERS:<10} {row['api']}: not as on the CPU in {', '.join(different)}")
     told = (Kind.UNSUPPORTED.value, Kind.UNKNOWN.value, Kind.CUDA.value)
     for finding in result["findings"]:
         if finding["kind"] in told:
@@ -184,4 +176,17 @@ def _write(output: Output, root: Path, analyses: list[Analysis], result: dict) -
     log = table(result).splitlines()
     report.write(tree, results, f"{root.name}: what npu supports", log)
     (tree / "analysis.json").write_text(json.dumps(result, indent=1) + "\n")
+    _write_support(tree / "api_support.csv", result)
     output.commit(tree)
+
+
+def _write_support(path: Path, result: dict) -> None:
+    """Every API with its support, and the dtypes of the APIs and operators that the sweep knows."""
+    names = sorted({dtype for row in result["apis"] for part in (row, *row["operators"]) for dtype in part["dtypes"]})
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("API", "Operator", "Uses", "Support", *names))
+        for row in result["apis"]:
+            writer.writerow((row["api"], "", row["uses"], row["support"], *(row["dtypes"].get(name, "") for name in names)))
+            for part in row["operators"]:
+                writer.writerow((row["api"], part["name"], "", part["support"], *(part["dtypes"].get(name, "") for name in names)))
