@@ -5,6 +5,7 @@
 // The fused way is taken where the CPU takes its own (shapes, masks, no dropout, the switches of torch.nn.attention), for
 // the types that the operator has. The operator wants
 //  - a mask to add ("pse") of full size in its last two dimensions;
+//  - its operands dense, with heads before the sequence (BNSD) or after it (BSND), as a projection leaves them;
 //  - for causal attention from the first row (sparse_mode 2) a fixed triangle of 2048 x 2048 that hides.
 // It gives the maximum and the sum of each row's softmax, eight times over. torch keeps one number, their logarithmic sum; the
 // backward operator takes it as a maximum with the sum 1, which is the same softmax.
@@ -13,6 +14,7 @@
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_fused_sdp_choice_native.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -32,7 +34,22 @@ namespace {
 constexpr int64_t kRepeats = 8;      // of the softmax statistics
 constexpr int64_t kTriangle = 2048;  // the size of the mask of sparse_mode 2
 constexpr int64_t kAllTokens = std::numeric_limits<int32_t>::max();
-constexpr auto kLayout = "BNSD";
+
+// The order of dimensions that costs no copy of the operands.
+class Layout {
+ public:
+  explicit Layout(std::initializer_list<const Tensor*> operands)
+      : sequence_first_(std::all_of(operands.begin(), operands.end(), [](const Tensor* t) {
+          return t->dim() == 4 && !t->is_contiguous() && t->transpose(1, 2).is_contiguous();
+        })) {}
+  const char* name() const { return sequence_first_ ? "BSND" : "BNSD"; }
+  // From (batch, heads, sequence, size) to the operator's order, dense; view() is the way back.
+  Tensor dense(const Tensor& t) const { return sequence_first_ ? t.transpose(1, 2).contiguous() : t.contiguous(); }
+  Tensor view(const Tensor& t) const { return sequence_first_ ? t.transpose(1, 2) : t; }
+
+ private:
+  bool sequence_first_;
+};
 
 bool has_type(at::ScalarType dtype) { return dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16; }
 
@@ -93,15 +110,15 @@ Forward attention(const Tensor& query, const Tensor& key, const Tensor& value, c
   CardGuard guard(query);
   check_same_device("scaled_dot_product_attention", {&query, &key, &value});
   TORCH_CHECK(dropout == 0, "_scaled_dot_product_fused_attention_overrideable on npu: dropout_p must be 0, but is ", dropout);
-  const auto q = query.contiguous(), k = key.contiguous(), v = value.contiguous();
-  const auto m = masks(q, k, bias, causal);
-  auto out = at::empty_like(q);
-  const auto statistics = q.options().dtype(at::kFloat);
-  auto max = at::empty({q.size(0), q.size(1), q.size(2), kRepeats}, statistics), sum = at::empty_like(max);
+  const Layout layout({&query, &key, &value});
+  const auto q = layout.dense(query), k = layout.dense(key), v = layout.dense(value);
+  const auto m = masks(query, key, bias, causal);
+  const auto out = empty_same(q, q.scalar_type());
+  const auto max = empty({query.size(0), query.size(1), query.size(2), kRepeats}, at::kFloat), sum = empty_same(max, at::kFloat);
   NPU_EXEC(aclnnFlashAttentionScore, q, k, v, m.added, std::nullopt, std::nullopt, m.hidden, std::nullopt, scale_of(q, scale), 1.0,
-           kAllTokens, kAllTokens, q.size(1), kLayout, int64_t{0}, m.sparse_mode, max, sum, std::nullopt, out);
+           kAllTokens, kAllTokens, query.size(1), layout.name(), int64_t{0}, m.sparse_mode, max, sum, std::nullopt, out);
   const auto logsumexp = max.select(-1, 0) + sum.select(-1, 0).log();
-  return {out, logsumexp, {}, {}, q.size(2), k.size(2), {}, {}, {}};
+  return {layout.view(out), logsumexp, {}, {}, query.size(2), key.size(2), {}, {}, {}};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
@@ -110,14 +127,15 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
     const Tensor&, const Tensor&, std::optional<double> scale) {
   CardGuard guard(query);
   TORCH_CHECK(!mask[3], "scaled_dot_product_attention on npu: attn_mask has no gradient on the fused path");
-  const auto q = query.contiguous(), k = key.contiguous(), v = value.contiguous();
-  const auto m = masks(q, k, bias, causal);
+  const Layout layout({&query, &key, &value, &out});
+  const auto q = layout.dense(query), k = layout.dense(key), v = layout.dense(value);
+  const auto m = masks(query, key, bias, causal);
   const auto max = logsumexp.unsqueeze(-1).expand({-1, -1, -1, kRepeats}).contiguous(), sum = at::ones_like(max);
-  auto dq = at::empty_like(q), dk = at::empty_like(k), dv = at::empty_like(v);
-  NPU_EXEC(aclnnFlashAttentionScoreGrad, q, k, v, grad.contiguous(), m.added, std::nullopt, std::nullopt, m.hidden, max, sum,
-           std::nullopt, out, std::nullopt, scale_of(q, scale), 1.0, kAllTokens, kAllTokens, q.size(1), kLayout, int64_t{0},
+  const auto dq = empty_same(q, q.scalar_type()), dk = empty_same(k, k.scalar_type()), dv = empty_same(v, v.scalar_type());
+  NPU_EXEC(aclnnFlashAttentionScoreGrad, q, k, v, layout.dense(grad), m.added, std::nullopt, std::nullopt, m.hidden, max, sum,
+           std::nullopt, layout.dense(out), std::nullopt, scale_of(q, scale), 1.0, kAllTokens, kAllTokens, query.size(1), layout.name(), int64_t{0},
            m.sparse_mode, dq, dk, dv, std::nullopt);
-  return {dq, dk, dv, {}};
+  return {layout.view(dq), layout.view(dk), layout.view(dv), {}};
 }
 
 }  // namespace

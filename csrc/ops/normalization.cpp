@@ -29,14 +29,17 @@ Three layer_norm(const Tensor& input, at::IntArrayRef shape, const Optional& wei
   return {out, mean, rstd};
 }
 
-Tensor gradient(bool wanted, const Optional& parameter) {
-  return wanted && parameter.has_value() && parameter->defined() ? at::zeros_like(*parameter, at::MemoryFormat::Contiguous) : Tensor();
+// The gradient of a parameter, undefined where there is none; zeros where nothing was normalised.
+Tensor gradient(bool wanted, const Optional& parameter, bool zero) {
+  if (!wanted || !parameter.has_value() || !parameter->defined()) return {};
+  return zero ? at::zeros_like(*parameter, at::MemoryFormat::Contiguous) : make(sized(parameter->sizes(), *parameter));
 }
 
 Three layer_norm_backward(const Tensor& grad_out, const Tensor& input, at::IntArrayRef shape, const Tensor& mean, const Tensor& rstd,
                           const Optional& weight, const Optional& bias, std::array<bool, 3> mask) {
   CardGuard guard(input);
-  Tensor grad_input, grad_weight = gradient(mask[1], weight), grad_bias = gradient(mask[2], bias);
+  const bool none = input.numel() == 0;
+  Tensor grad_input, grad_weight = gradient(mask[1], weight, none), grad_bias = gradient(mask[2], bias, none);
   if (mask[0]) grad_input = make(sized(input.sizes(), input));
   if (input.numel() > 0)
     NPU_EXEC(aclnnLayerNormBackward, grad_out, input, shape, mean, rstd, weight, bias, mask, grad_input, grad_weight, grad_bias);
@@ -61,8 +64,9 @@ Three group_norm_backward(const Tensor& grad_out, const Tensor& input, const Ten
   const auto type = weight.has_value() && weight->defined() ? weight->scalar_type() : input.scalar_type();
   Tensor grad_input, grad_weight, grad_bias;
   if (mask[0]) grad_input = make(sized(input.sizes(), input));
-  if (mask[1]) grad_weight = at::zeros({c}, input.options().dtype(type));
-  if (mask[2]) grad_bias = at::zeros({c}, input.options().dtype(type));
+  const auto parameter = [&] { return input.numel() ? empty({c}, type) : at::zeros({c}, input.options().dtype(type)); };
+  if (mask[1]) grad_weight = parameter();
+  if (mask[2]) grad_bias = parameter();
   if (input.numel() > 0)
     NPU_EXEC(aclnnGroupNormBackward, grad_out, input, mean, rstd, weight, n, c, hxw, groups, mask, grad_input, grad_weight, grad_bias);
   return {grad_input, grad_weight, grad_bias};

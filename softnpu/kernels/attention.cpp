@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/native/transformers/attention.h>
 
 #include <limits>
 
@@ -103,7 +104,8 @@ struct Fused {
 };
 
 bool fits_fused(const Inputs& in) {
-  return !(in.drop_mask && in.keep_prob < 1) && in.query.numel() && in.key.numel() && in.query.size(-1) == in.key.size(-1);
+  const auto dense = [](const Tensor& t) { return t.stride(-1) == 1 || t.size(-1) == 1; };
+  return dense(in.query) && dense(in.key) && dense(in.value) && !(in.drop_mask && in.keep_prob < 1) && in.query.numel() && in.key.numel() && in.query.size(-1) == in.key.size(-1);
 }
 
 Fused fused(const Inputs& in) {
@@ -124,10 +126,14 @@ Fused fused(const Inputs& in) {
 
 void forward_fused(Tensor& out, const Optional& softmax_max, const Optional& softmax_sum, const Inputs& in) {
   const Fused f = fused(in);
-  const auto [result, logsumexp] =
-      at::_scaled_dot_product_flash_attention_for_cpu(f.query, f.key, f.value, 0.0, f.causal, f.mask, in.scale);
-  store(out, result, in.layout, in.heads);
-  if (softmax_max && softmax_max->numel()) softmax_max->copy_(logsumexp.unsqueeze(-1).expand(softmax_max->sizes()));
+  // The kernel behind at::_scaled_dot_product_flash_attention_for_cpu, which would make an output and statistics of its own.
+  const bool keep = softmax_max && softmax_max->numel();
+  const auto& q = f.query;
+  const auto logsumexp = keep ? softmax_max->select(-1, 0) : at::empty({q.size(0), q.size(1), q.size(2)}, at::kFloat);
+  at::native::flash_attention_kernel(at::kCPU, split_heads(out, in.layout, in.heads).transpose(1, 2), logsumexp.transpose(1, 2), q, f.key,
+                                     f.value, 0.0, f.causal, f.mask, in.scale);
+  const int64_t repeats = keep ? softmax_max->size(-1) : 0;
+  if (repeats > 1) softmax_max->narrow(-1, 1, repeats - 1).copy_(logsumexp.unsqueeze(-1).expand({-1, -1, -1, repeats - 1}));
   if (softmax_sum && softmax_sum->numel()) softmax_sum->fill_(1);
 }
 

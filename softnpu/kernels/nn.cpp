@@ -3,6 +3,8 @@
 #include <ATen/CPUFunctions.h>
 #include <ATen/Functions.h>
 
+#include "landing.h"
+
 namespace softnpu::kernels {
 
 namespace {
@@ -59,6 +61,11 @@ void prelu_backward(Tensor& grad_input, Tensor& grad_weight, const Tensor& grad_
 
 void batch_norm(Tensor& out, Tensor& save_mean, Tensor& save_invstd, const Tensor& input, const Optional& weight, const Optional& bias,
                 const Optional& running_mean, const Optional& running_var, bool training, double momentum, double eps) {
+  if (training && out.scalar_type() == input.scalar_type() && save_mean.scalar_type() == input.scalar_type()) {
+    at::cpu::native_batch_norm_out(out, save_mean, save_invstd, input, weight, bias, running_mean, running_var, training, momentum, eps);
+    return;
+  }
+  const Landing land({out});
   auto [result, mean, invstd] = at::cpu::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
   out.copy_(result);
   if (mean.numel() == save_mean.numel()) save_mean.copy_(mean);
@@ -71,6 +78,7 @@ void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional gra
   // The saved statistics are float32; ATen takes them beside float16 input only if the other parameters are float32 too.
   const auto wide = [](const Optional& t) { return t && t->defined() ? Optional(t->to(at::kFloat)) : t; };
   const bool mixed = save_mean && save_mean->defined() && save_mean->scalar_type() != self.scalar_type();
+  const Landing land({grad_input});
   auto [gi, gw, gb] = at::cpu::native_batch_norm_backward(grad_out, self, mixed ? wide(weight) : weight, mixed ? wide(running_mean) : running_mean,
                                                           mixed ? wide(running_var) : running_var, save_mean, save_invstd, train, eps, three_flags(mask));
   copy_into(grad_input, gi);
@@ -80,6 +88,7 @@ void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional gra
 
 void convolution(Tensor& out, const Tensor& input, const Tensor& weight, const Optional& bias, IntArrayRef stride, IntArrayRef padding,
                  IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups) {
+  const Landing land({out});
   out.copy_(at::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups));
 }
 
@@ -87,6 +96,7 @@ void convolution_backward(Optional grad_input, Optional grad_weight, Optional gr
                           const Tensor& weight, IntArrayRef bias_sizes, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
                           bool transposed, IntArrayRef output_padding, int64_t groups, const std::vector<uint8_t>& mask) {
   const at::OptionalIntArrayRef sizes = bias_sizes.empty() ? at::OptionalIntArrayRef() : at::OptionalIntArrayRef(bias_sizes);
+  const Landing land({grad_input, grad_weight});
   auto [gi, gw, gb] = at::convolution_backward(grad_output, input, weight, sizes, stride, padding, dilation, transposed, output_padding, groups, three_flags(mask));
   copy_into(grad_input, gi);
   copy_into(grad_weight, gw);

@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/native/layer_norm.h>
 
 #include <numeric>
 
@@ -23,11 +24,31 @@ void store(const Optional& to, const Tensor& from) {
   if (to && from.defined()) to->copy_(from.view(to->sizes()));
 }
 
+// Whether ATen's loops can work on all of these as they are: dense, of one type, wide enough to add up in.
+bool direct(std::initializer_list<Optional> tensors) {
+  std::optional<at::ScalarType> type;
+  for (const auto& t : tensors) {
+    if (!t || !t->defined()) continue;
+    if (!type) type = t->scalar_type();
+    if (t->scalar_type() != *type || !t->is_contiguous()) return false;
+  }
+  return type == at::kFloat || type == at::kDouble;
+}
+
+Tensor given(const Optional& t) { return t ? *t : Tensor(); }
+
 }  // namespace
 
 void layer_norm(Tensor& out, Optional mean, Optional rstd, const Tensor& input, IntArrayRef shape, const Optional& weight,
                 const Optional& bias, double eps) {
-  const auto [result, m, r] = at::native_layer_norm(wide(input), shape, wide(weight), wide(bias), eps);
+  const auto x = input.contiguous();
+  if (x.numel() && direct({x, weight, bias, mean, rstd, out})) {
+    const int64_t width = c10::multiply_integers(shape);
+    at::native::LayerNormKernel(at::kCPU, x, given(weight), given(bias), x.numel() / width, width, eps, &out, mean ? &*mean : nullptr,
+                                rstd ? &*rstd : nullptr);
+    return;
+  }
+  const auto [result, m, r] = at::native_layer_norm(wide(x), shape, wide(weight), wide(bias), eps);
   out.copy_(result);
   store(mean, m);
   store(rstd, r);
@@ -36,8 +57,17 @@ void layer_norm(Tensor& out, Optional mean, Optional rstd, const Tensor& input, 
 void layer_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out, const Tensor& input,
                          IntArrayRef shape, const Tensor& mean, const Tensor& rstd, const Optional& weight, const Optional& bias,
                          const std::vector<uint8_t>& mask) {
-  const auto x = wide(input);
-  const auto [gi, gw, gb] = at::native_layer_norm_backward(wide(grad_out), x, shape, mean.to(x.scalar_type()), rstd.to(x.scalar_type()),
+  const auto dense = input.contiguous(), dy = grad_out.contiguous();
+  if (dense.numel() && direct({dense, dy, mean, rstd, weight, grad_input, grad_weight, grad_bias})) {
+    const int64_t width = c10::multiply_integers(shape);
+    const auto wanted = three_flags(mask);
+    auto dx = wanted[0] ? given(grad_input) : Tensor(), dw = wanted[1] ? given(grad_weight) : Tensor(),
+         db = wanted[2] ? given(grad_bias) : Tensor();
+    at::native::LayerNormBackwardKernel(at::kCPU, dy, dense, mean, rstd, given(weight), dense.numel() / width, width, &dx, &dw, &db);
+    return;
+  }
+  const auto x = wide(dense);
+  const auto [gi, gw, gb] = at::native_layer_norm_backward(wide(dy), x, shape, mean.to(x.scalar_type()), rstd.to(x.scalar_type()),
                                                            wide(weight), wide(bias), three_flags(mask));
   store(grad_input, gi);
   store(grad_weight, gw);
