@@ -62,9 +62,16 @@ def _load_extension(package_path: list, version: str) -> None:
     try:
         from torch_npu import _C
     except ImportError as error:
-        raise ImportError(f"{error}\n{_reinstall(folder)}") from error
+        old = any(f"version `{name}_" in str(error) for name in ("GLIBCXX", "CXXABI", "GLIBC"))
+        raise ImportError(f"{error}\n{_OLD_SYSTEM if old else _reinstall(folder)}") from error
     if getattr(_C, "version", None) != version:
         raise ImportError(_reinstall(folder))
+
+
+_OLD_SYSTEM = (
+    "The C++ library of this system is older than the compiler that built torch_npu; cure: set LD_LIBRARY_PATH to the folder of a "
+    "newer libstdc++.so.6, or build the wheel on this system: bash ci/build.sh"
+)
 
 
 def _reinstall(folder: str) -> str:

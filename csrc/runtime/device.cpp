@@ -70,7 +70,9 @@ void init_runtime() {
   uint32_t count = 0;
   NPU_CHECK(api.aclrtGetDeviceCount(&count));
   TORCH_CHECK(count > 0, "No NPU is visible to this process. ", visible_devices_text(visible),
-              visible ? "; it must list existing cards, such as 0,1." : "; check the driver with `npu-smi info`.");
+              visible ? "; it must list existing cards, such as 0,1."
+                      : "; check the driver with `npu-smi info`. A container needs --device=/dev/davinci0 "
+                        "--device=/dev/davinci_manager --device=/dev/devmm_svm --device=/dev/hisi_hdc.");
   g_count = static_cast<c10::DeviceIndex>(std::min<uint32_t>(count, kMaxDevices));
 }
 

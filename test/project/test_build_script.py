@@ -1,5 +1,7 @@
 """ci/build.sh: every missing need ends in exit 1 with one sentence and its cure, and the next run goes through."""
 
+import re
+import subprocess
 import sys
 
 import pytest
@@ -22,6 +24,32 @@ def test_complete_machine_builds_a_wheel(checkout, machine, arguments):
     result = machine.build(checkout, *arguments)
     assert result.returncode == 0, result.stderr
     assert "built dist/torch_npu-2.13.0-stub.whl" in result.stdout
+
+
+def test_shallow_clone_builds(root, machine, tmp_path):
+    if not (root / ".git").exists():
+        pytest.skip("the sources are no git checkout")
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", "--depth", "1", f"file://{root}", clone], check=True, capture_output=True)
+    assert machine.build(clone, f"--python={VERSION}").returncode == 0
+    assert (clone / "dist/torch_npu-2.13.0-stub.whl").exists()
+
+
+def test_requirements_are_those_of_the_build_and_nothing_that_python_has_itself(root):
+    lines = [line for line in (root / "requirements.txt").read_text().splitlines() if not line.startswith("#")]
+    build = re.search(r"requires = \[(.*?)\]", (root / "pyproject.toml").read_text()).group(1)
+    assert sorted(lines) == sorted(re.findall(r'"([^"]+)"', build))
+    names = {re.match(r"[\w-]+", line).group() for line in lines}
+    assert not names & sys.stdlib_module_names  # a package named typing breaks Python
+
+
+@pytest.mark.slow
+def test_requirements_can_be_installed(root):
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", "--quiet", "-r", str(root / "requirements.txt")]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if "NewConnectionError" in process.stderr or "Temporary failure" in process.stderr:
+        pytest.skip("the package index cannot be reached")
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.parametrize("argument", ["--pyton=3.11", "clean", "--python", "-x"])

@@ -80,6 +80,21 @@ def test_migration_tool_is_a_command_and_in_the_toolkit_folder(unpacked):
     assert (unpacked / "torch_npu/softnpu/tools/ms_fmk_transplt/ms_fmk_transplt.py").is_file()
 
 
+def test_it_asks_for_one_release_of_torch_and_nothing_else(unpacked):
+    metadata = (unpacked / "torch_npu-2.13.0.dist-info/METADATA").read_text()
+    needs = [line for line in metadata.splitlines() if line.startswith("Requires-Dist:") and "extra ==" not in line]
+    assert len(needs) == 1 and re.fullmatch(r"Requires-Dist: torch *==2\.13\.0(\.\*)?", needs[0]), needs
+
+
+def test_libraries_need_only_torch_and_the_c_library(unpacked):
+    """No libblas, no libhccl, nothing of CANN or of a compiler's run time beyond libstdc++."""
+    own = {path.name for path in unpacked.rglob("*.so*")}
+    system = r"lib(torch\w*|c10|stdc\+\+|gcc_s|c|m|dl|rt|pthread|gomp)[-\w]*\.so(\.\d+)?|ld-linux\S*"
+    for library in unpacked.rglob("*.so"):
+        needed = re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", str(library)).stdout)
+        assert needed and [name for name in needed if name not in own and not re.fullmatch(system, name)] == [], library.name
+
+
 @pytest.fixture
 def venv(tmp_path):
     """A virtual environment that sees this one's torch and pip, but holds nothing itself."""
@@ -107,6 +122,17 @@ def test_install_and_uninstall_leave_nothing(venv):
     assert {path for path in files(venv) if "__pycache__" not in path.parts} == \
            {path for path in before if "__pycache__" not in path.parts}
     assert not list(venv.glob("lib/*/site-packages/torch_npu*"))
+
+
+@pytest.mark.slow
+def test_install_again_with_upgrade_and_a_log(venv, tmp_path):
+    python, log = str(venv / "bin/python"), tmp_path / "pip.log"
+    command = [python, "-m", "pip", "install", "--no-deps", "--no-index", "--ignore-installed", "--log", str(log), str(WHEEL)]
+    assert run(*command).returncode == 0
+    package = next(venv.glob("lib/*/site-packages")) / "torch_npu"
+    (package / "npu/__init__.py").unlink()  # as if an older build had stood there
+    assert run(*command, "--upgrade", "--force-reinstall").returncode == 0
+    assert (package / "npu/__init__.py").is_file() and WHEEL.name in log.read_text()
 
 
 @pytest.mark.slow

@@ -113,6 +113,15 @@ def test_mixed_files_are_one_sentence(run, tmp_path):
     assert str(package) in process.stderr
 
 
+def test_old_libstdcxx_is_explained(run, tmp_path):
+    package = copy_of_the_package(tmp_path)
+    next(package.glob("_C.*.so")).unlink()
+    (package / "_C.none.so").touch()
+    (package / "_C.py").write_text("raise ImportError(\"libstdc++.so.6: version `GLIBCXX_3.4.30' not found\")\n")
+    process = run("import torch_npu", PYTHONPATH=str(tmp_path), TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert "cure: set LD_LIBRARY_PATH to the folder of a newer libstdc++.so.6" in process.stderr.splitlines()[-1]
+
+
 def test_another_backend_in_our_place_is_one_sentence(run):
     code = "import torch; torch.utils.rename_privateuse1_backend('other'); import torch_npu"
     process = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")

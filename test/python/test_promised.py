@@ -1,6 +1,6 @@
 """What users were promised that a program will find: migration, mixed precision, and troubles that must not come.
 
-Quick verification, manual migration and environment settings are in test_snippets.py; installing and building in test/build.
+test/promised.md lists every promise with the test that keeps it.
 """
 
 import importlib.util
@@ -135,3 +135,59 @@ def test_setting_data_does_not_warn(run):
     code = "import torch, torch_npu\nx = torch.nn.Linear(2, 2)\nx.weight.data = x.weight.data.npu()\nprint(x.weight)"
     process = run(code, "-W", "error")
     assert process.returncode == 0 and process.stderr == "" and "npu:0" in process.stdout
+
+
+@pytest.mark.slow
+def test_the_network_of_the_quick_start_learns_to_read_digits(run):
+    pytest.importorskip("sklearn", reason="the images of the example come with it")
+    script = str(ROOT / "examples/train_digits.py")
+    code = f"import runpy, sys\nsys.argv = ['train_digits.py', '--curve=loss.png']\nrunpy.run_path({script!r}, run_name='__main__')"
+    process = run(code, timeout=500)
+    assert process.returncode == 0, process.stdout + process.stderr  # 0 only above 95 % of right answers
+
+
+def test_a_container_without_the_device_nodes_is_explained(run):
+    process = run("import torch\nassert not torch.npu.is_available()\ntorch.ones(1).npu()", SOFTNPU_DEVICES="0", TORCH_NPU_RUNTIME="soft",
+                  ASCEND_RT_VISIBLE_DEVICES=None)  # fmt: skip
+    last = process.stderr.splitlines()[-1]
+    assert process.returncode == 1 and "No NPU is visible" in last
+    for node in ("davinci0", "davinci_manager", "devmm_svm", "hisi_hdc"):
+        assert f"--device=/dev/{node}" in last
+
+
+@pytest.mark.parametrize("setting", ["GOMP_CPU_AFFINITY=0", "GOMP_CPU_AFFINITY=", "LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu"])
+def test_settings_of_the_loader_and_of_openmp_do_no_harm(run, setting):
+    name, value = setting.split("=")
+    process = run("import torch\nx = torch.randn(64, 64).npu()\nprint((x @ x).device)", **{name: value or None})
+    assert process.returncode == 0 and process.stdout == "npu:0\n", process.stderr
+
+
+@pytest.mark.slow
+def test_torchvision_beside_it(run, tmp_path):
+    """pip3 install torchvision --no-deps; import torchvision. Its wheel on the package index is made for a torch with CUDA, so
+    that beside another one it misses operators of its own, with torch_npu or without."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path / "site"),
+               "torchvision==0.28.0", "pillow"]  # fmt: skip
+    installed = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if installed.returncode != 0:
+        pytest.skip(f"the package index cannot be reached: {installed.stderr[-200:]}")
+    assert sorted(path.name for path in (tmp_path / "site").iterdir() if path.name.startswith("torch")) in (
+        ["torchvision", "torchvision-0.28.0.dist-info"], ["torchvision", "torchvision-0.28.0.dist-info", "torchvision.libs"])  # fmt: skip
+    site = str(tmp_path / "site")
+    alone = run("import torchvision", PYTHONPATH=site, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    define = ""
+    if alone.returncode != 0:
+        assert "operator torchvision::nms does not exist" in alone.stderr, alone.stderr
+        schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+        define = f"for name in ('nms', 'qnms'): torch.library.define(f'torchvision::{{name}}', '{schema}')\n"
+    code = f"import torch, torch_npu\n{define}import torchvision\nnet = torchvision.models.squeezenet1_1(num_classes=4).eval()\n"
+    code += "x = torch.randn(1, 3, 32, 32)\nwith torch.no_grad(): torch.testing.assert_close(net.npu()(x.npu()).cpu(), net.cpu()(x))\n"
+    process = run(code, PYTHONPATH=site)
+    assert process.returncode == 0, process.stderr
+
+
+def test_no_library_of_cann_is_needed_to_import(run, tmp_path):
+    """Not even with an empty loader path and a CANN folder that holds nothing."""
+    process = run("import torch, torch_npu; print(torch.ones(2).sum().item())", LD_LIBRARY_PATH=str(tmp_path),
+                  ASCEND_HOME_PATH=str(tmp_path), ASCEND_OPP_PATH=str(tmp_path))  # fmt: skip
+    assert (process.returncode, process.stdout, process.stderr) == (0, "2.0\n", "")
