@@ -19,7 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kSpin = std::chrono::microseconds(20);    // only while ranks do not outnumber cores
-constexpr auto kYield = std::chrono::microseconds(200);  // then let others run: waking up from sleep costs about 50 us
+constexpr auto kWatch = std::chrono::microseconds(200);  // before sleep: waking up an idle core costs about 50 us
+constexpr auto kCrowd = std::chrono::microseconds(10);   // a yield that took so long has let somebody else run
 constexpr int kNap = 5;                                  // milliseconds between looks at what wakes nobody
 constexpr auto kInsiderPatience = std::chrono::seconds(5);  // for a peer in the middle of one block
 
@@ -38,6 +39,23 @@ Handles& handles() {
 int usable_cores() {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+// Looks for a short while; with `spin`, as long as a peer on another core needs that works already, without giving the
+// core away, and then in turns with whoever wants it. Where somebody does, looking only delays him, and the scheduler
+// serves a thread that slept before one that looked: then this ends at once.
+bool comes_soon(const std::function<bool()>& ready, Clock::time_point start, bool spin) {
+  for (auto now = start; now - start < kWatch;) {
+    for (int i = 0; i < 8; ++i) {
+      if (ready()) return true;
+      pause_cpu();
+    }
+    const auto before = Clock::now();
+    if (!spin || before - start > kSpin) sched_yield();
+    now = Clock::now();
+    if (now - before > kCrowd) break;
+  }
+  return ready();
 }
 
 std::string listed(const std::vector<uint32_t>& ranks) {
@@ -129,14 +147,7 @@ void Communicator::give_up(int code, const std::string& text) {
 
 void Communicator::wait(const Wait& wait) {
   const auto start = Clock::now();
-  while (spins_ && Clock::now() - start < kSpin) {
-    if (wait.ready()) return;
-    pause_cpu();
-  }
-  while (Clock::now() - start < kYield) {
-    if (wait.ready()) return;
-    sched_yield();
-  }
+  if (comes_soon(wait.ready, start, spins_)) return;
   Clock::time_point hope{};
   for (;;) {
     const uint32_t seen = control().event.load(std::memory_order_seq_cst);

@@ -53,7 +53,6 @@ template <class T>
 struct Element {  // accumulated as itself
   using Sum = T;
   static T load(T x) { return x; }
-  static T store(T x) { return x; }
 };
 template <class T>
 struct Narrow {
@@ -100,30 +99,50 @@ struct Minimum {
   }
 };
 
-template <class T, class Op>
-void reduce_chunk(const char* const* inputs, size_t input_count, size_t offset, size_t n, T* result) {
+// sums op= the next K inputs, in one pass: memory is read by K streams at once and the sums are written once.
+template <class T, class Op, bool kFirst, size_t K>
+void pass(const char* const* inputs, size_t offset, size_t n, typename Element<T>::Sum* sums) {
   using E = Element<T>;
   using Sum = typename E::Sum;
-  alignas(64) Sum sums[kChunk];
-  const auto input = [&](size_t i) { return reinterpret_cast<const T*>(inputs[i] + offset); };
-  const T* first = input(0);
-  for (size_t i = 0; i < n; ++i) sums[i] = E::load(first[i]);
-  for (size_t k = 1; k < input_count; ++k) {
-    const T* next = input(k);
-    for (size_t i = 0; i < n; ++i) sums[i] = Op()(sums[i], Sum(E::load(next[i])));
+  const T* next[K];
+  for (size_t k = 0; k < K; ++k) next[k] = reinterpret_cast<const T*>(inputs[k] + offset);
+  for (size_t i = 0; i < n; ++i) {
+    Sum sum = kFirst ? Sum(E::load(next[0][i])) : Op()(sums[i], Sum(E::load(next[0][i])));
+    for (size_t k = 1; k < K; ++k) sum = Op()(sum, Sum(E::load(next[k][i])));
+    sums[i] = sum;
   }
-  for (size_t i = 0; i < n; ++i) result[i] = E::store(sums[i]);
+}
+
+template <class T, class Op, bool kFirst>
+size_t next_pass(const char* const* inputs, size_t left, size_t offset, size_t n, typename Element<T>::Sum* sums) {
+  if (left >= 4) return pass<T, Op, kFirst, 4>(inputs, offset, n, sums), 4;
+  if (left >= 2) return pass<T, Op, kFirst, 2>(inputs, offset, n, sums), 2;
+  return pass<T, Op, kFirst, 1>(inputs, offset, n, sums), 1;
+}
+
+// What is written over an input is in a cache already; only other results are worth streaming.
+Store store_for(const char* output, const char* const* inputs, size_t input_count, Store store) {
+  return std::find(inputs, inputs + input_count, output) != inputs + input_count ? Store::cached : store;
 }
 
 template <class T, class Op>
 void reduce_as(const char* const* inputs, size_t input_count, char* const* outputs, size_t output_count,
                size_t elements, Store store) {
-  alignas(64) T result[kChunk];
+  using Sum = typename Element<T>::Sum;
+  alignas(64) Sum sums[kChunk];
+  alignas(64) T rounded[std::is_same_v<T, Sum> ? 1 : kChunk];
   for (size_t done = 0; done < elements; done += kChunk) {
     const size_t n = std::min(kChunk, elements - done), offset = done * sizeof(T);
-    reduce_chunk<T, Op>(inputs, input_count, offset, n, result);
+    size_t taken = next_pass<T, Op, true>(inputs, input_count, offset, n, sums);
+    while (taken < input_count)
+      taken += next_pass<T, Op, false>(inputs + taken, input_count - taken, offset, n, sums);
+    const char* result = reinterpret_cast<const char*>(sums);
+    if constexpr (!std::is_same_v<T, Sum>) {
+      for (size_t i = 0; i < n; ++i) rounded[i] = Element<T>::store(sums[i]);
+      result = reinterpret_cast<const char*>(rounded);
+    }
     for (size_t j = 0; j < output_count; ++j)
-      copy_bytes(outputs[j] + offset, reinterpret_cast<const char*>(result), n * sizeof(T), store);
+      copy_bytes(outputs[j] + offset, result, n * sizeof(T), store_for(outputs[j], inputs, input_count, store));
   }
   finish_stores(store);
 }

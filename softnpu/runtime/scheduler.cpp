@@ -11,7 +11,8 @@
 //    user code to the worker, do not help under a deadline, and never help from inside a task or a callback. A task
 //    that waits for peers (a collective) may be run by a helper: whoever helps waits for that very task anyway, and the
 //    peers' tasks have workers of their own, so nobody depends on the helping thread. A worker lets helpers go first
-//    there: a submitter that waits at once then needs no other thread to wake up.
+//    there: a submitter that waits at once then needs no other thread to wake up. Nor does it wake the worker for each
+//    collective of a series: a worker that has seen one dozes for a while, looking at the queue by the clock.
 // SOFTNPU_ASYNC=1: no inline runs and no helpers, everything goes through the workers, as on a real device. A worker
 // that runs dry spins for 20 us before it sleeps; nobody spins while a task runs.
 //
@@ -36,7 +37,8 @@ namespace {
 constexpr size_t kQueueDepth = 65536;  // then the submitter waits
 constexpr int kHelpDepth = 16;         // a chain of streams that wait for each other is followed so far
 constexpr auto kSpin = std::chrono::microseconds(20);
-constexpr auto kCourtesy = std::chrono::microseconds(50);  // before a worker takes a collective
+constexpr auto kDoze = std::chrono::microseconds(50);  // before a worker takes a collective, and between looks
+constexpr int kDozes = 40;                             // after the last collective, before a worker sleeps
 
 bool asynchronous() noexcept {
   static const bool value = config().async;
@@ -119,7 +121,7 @@ void Stream::enqueue(Entry entry) {
       queue_.push_back(entry);
       state_.fetch_add(1, std::memory_order_seq_cst);
       full = entry.task && queue_.size() > kQueueDepth;  // drain() itself queues a record
-      work_.notify_one();
+      wake_worker();
     }
   } catch (...) {
     drop(entry);
@@ -199,6 +201,7 @@ void Stream::run_queue(Role role, const Completion* until) {
       if (queue_.front().task) token_.store(running, std::memory_order_relaxed);
       entry = std::move(queue_.front());
       queue_.pop_front();
+      ++taken_;
       state_.fetch_sub(1, std::memory_order_seq_cst);
     }
     execute(entry);
@@ -212,9 +215,18 @@ void Stream::run_queue(Role role, const Completion* until) {
   if (state_.load(std::memory_order_seq_cst) != 0) kick();
 }
 
+// Lock held. One that dozes finds a collective by itself.
+void Stream::wake_worker() noexcept {
+  if (!dozing_ || !head_waits_for_peers()) work_.notify_one();
+}
+
+bool Stream::head_waits_for_peers() const noexcept {
+  return !queue_.empty() && queue_.front().task && queue_.front().task->waits() == Task::Waits::for_peers;
+}
+
 void Stream::kick() noexcept {
   std::lock_guard<std::mutex> lock(mutex_);
-  work_.notify_one();
+  wake_worker();
   progress_.notify_all();
 }
 
@@ -323,21 +335,31 @@ void Stream::work() {
   char name[16];
   snprintf(name, sizeof name, "softnpu-%d", id());
   pthread_setname_np(pthread_self(), name);
-  const Task* left_to_helpers = nullptr;
+  const auto ready = [&] { return retired_ || (token_free() && runnable(Role::worker)); };
+  uint64_t left_to_helpers = 0;  // the entry, by how many went before it
+  int dozes = 0;
   for (;;) {
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      work_.wait(lock, [&] { return retired_ || (token_free() && runnable(Role::worker)); });
+      if (dozes > 0) {
+        --dozes;
+        dozing_ = true;
+        work_.wait_for(lock, kDoze, [&] { return retired_ || (!head_waits_for_peers() && ready()); });
+        dozing_ = false;
+        if (!ready()) continue;
+      } else {
+        work_.wait(lock, ready);
+      }
       if (retired_) {
         worker_started_ = false;
         return;
       }
-      const Task* head = queue_.front().task;
-      if (!asynchronous() && head && head != left_to_helpers && head->waits() == Task::Waits::for_peers) {
-        left_to_helpers = head;
-        lock.unlock();
-        std::this_thread::sleep_for(kCourtesy);
-        continue;
+      if (!asynchronous() && head_waits_for_peers()) {
+        dozes = kDozes;
+        if (left_to_helpers != taken_ + 1) {
+          left_to_helpers = taken_ + 1;
+          continue;
+        }
       }
     }
     if (take_token(held)) run_queue(Role::worker, nullptr);

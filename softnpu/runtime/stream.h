@@ -95,6 +95,8 @@ class alignas(64) Stream {
   CompletionPtr awaited_by_head();
   void retire() noexcept;
   void start_worker();  // lock held
+  void wake_worker() noexcept;
+  bool head_waits_for_peers() const noexcept;
   void work();
   void remember_failure(int code, const Task* task, const char* why) noexcept;
   // What this stream waited for is the work of one that failed: so has this one, unless that was already collected.
@@ -114,11 +116,13 @@ class alignas(64) Stream {
   Context* context_ = nullptr;
   std::atomic<int> id_{-1};
 
-  std::mutex mutex_;                  // queue_, worker_*, failure_*
+  std::mutex mutex_;                  // queue_, taken_, worker_*, dozing_, failure_*
   std::condition_variable work_;      // the worker sleeps here
   std::condition_variable progress_;  // waiters sleep here
   std::deque<Entry> queue_;
+  uint64_t taken_ = 0;  // entries that have left the queue to be executed
   bool worker_started_ = false;
+  bool dozing_ = false;  // the worker will look at the queue by itself
   bool retired_ = false;  // destroyed: the worker may go
   int failure_code_ = 0;
   std::string failure_text_;
