@@ -50,6 +50,8 @@ case "$sweep" in
     NPU_TEST_ROUNDS=200 python3 -m pytest -q test/distributed/test_faults.py test/distributed/test_init.py ;;
   models)
     python3 -c "import transformers" 2>/dev/null || python3 -m pip install --quiet -r test/models/requirements.txt
+    # Its requirement is torch for CUDA.
+    python3 -m pip show --quiet torchvision 2>/dev/null || python3 -m pip install --quiet --no-deps torchvision==0.28.0
     failed=0
     python3 test/models/sweep.py "$@" || failed=1
     python3 test/models/libraries.py || failed=1

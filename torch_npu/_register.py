@@ -13,7 +13,7 @@ from torch_npu import _C
 
 def register() -> None:
     torch.utils.rename_privateuse1_backend("npu")
-    from torch_npu import custom_ops, npu
+    from torch_npu import _torchvision, custom_ops, npu
 
     torch._register_device_module("npu", npu)
     # `import torch.npu.amp` must find the modules that exist, not load them a second time under another name.
@@ -27,6 +27,7 @@ def register() -> None:
     for cls in (torch.Tensor, torch.nn.Parameter):
         ForkingPickler.register(cls, _reduce_tensor)
     custom_ops.register()
+    _torchvision.register()
     if torch.distributed.is_available():
         from torch_npu.distributed import backend
 

@@ -11,8 +11,10 @@ os.environ["TORCH_NPU_FALLBACK_CPU_DISABLE"] = "1"
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import importlib.util
+import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -81,6 +83,20 @@ def accelerate():
             optimizer.step()
             optimizer.zero_grad()
     assert x.device.type == "npu" and loss.item() < first
+
+
+def accelerate_scripts():
+    """accelerate's own test scripts under 2 ranks: operations, training, gradient accumulation, data loops, DDP hooks, commands."""
+    import accelerate.test_utils.scripts as scripts
+
+    folder = Path(scripts.__file__).parent
+    for name in ("ops", "sync", "script", "distributed_data_loop", "ddp_comm_hook", "merge_weights", "cli"):
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(folder / f"test_{name}.py")]
+        with tempfile.TemporaryDirectory() as work:
+            run = subprocess.run(command, cwd=work, env={"OMP_NUM_THREADS": "1", **os.environ}, capture_output=True, text=True)
+        if run.returncode:
+            reasons = [line for line in run.stderr.splitlines() if "Error" in line]
+            raise RuntimeError(f"{name}: {reasons[0] if reasons else run.stderr[-500:]}")
 
 
 def peft():
@@ -206,24 +222,44 @@ def diffusers():
 
 
 def torchvision():
-    """A model, transforms on npu tensors, nms and roi_align."""
+    """A classifier, transforms on npu tensors, nms and roi_align against torchvision's Python, a detector: boxes and a training step."""
     import torchvision as tv
+    from torchvision.ops.roi_align import _roi_align
     from torchvision.transforms import v2
 
     torch.manual_seed(0)
     net, picture = tv.models.resnet18(num_classes=10).eval(), torch.rand(1, 3, 64, 64)
     expected = net(picture)
     close(net.npu()(picture.npu()), expected, 1e-3)
-    change = v2.Compose([v2.Resize((32, 32), antialias=True), v2.CenterCrop(28), v2.Normalize([0.5] * 3, [0.25] * 3)])
-    close(change(picture.npu()), change(picture))
+    change = v2.Compose([v2.Resize((32, 32), antialias=True), v2.CenterCrop(28), v2.ColorJitter(0.2), v2.RandomHorizontalFlip(1.0),
+                         v2.GaussianBlur(3, 1.0), v2.Normalize([0.5] * 3, [0.25] * 3)])
+    torch.manual_seed(0)
+    changed = change(picture.npu())
+    torch.manual_seed(0)
+    close(changed, change(picture))
     corner = torch.rand(50, 2) * 20
     boxes, scores = torch.cat([corner, corner + 5], 1), torch.rand(50)
-    close(tv.ops.nms(boxes.npu(), scores.npu(), 0.3), tv.ops.nms(boxes, scores, 0.3), 0)
+    kept = []
+    for i in scores.argsort(descending=True).tolist():
+        if not kept or tv.ops.box_iou(boxes[i : i + 1], boxes[kept]).max() <= 0.3:
+            kept.append(i)
+    assert tv.ops.nms(boxes.npu(), scores.npu(), 0.3).tolist() == kept
     rois = torch.cat([torch.zeros(50, 1), boxes], 1)
-    close(tv.ops.roi_align(picture.npu(), rois.npu(), 4, 0.5), tv.ops.roi_align(picture, rois, 4, 0.5))
+    close(tv.ops.roi_align(picture.npu(), rois.npu(), 4, 0.5, 2), _roi_align.__wrapped__(picture, rois, 0.5, 4, 4, 2, False))
+
+    options = {"weights": None, "weights_backbone": None, "min_size": 64, "max_size": 64}
+    detector = tv.models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(**options).eval()
+    found = detector(picture)[0]
+    detector.npu()
+    for name, tensor in detector(picture.npu())[0].items():
+        close(tensor, found[name], 1e-2)
+    target = {"boxes": torch.tensor([[5.0, 5.0, 40.0, 40.0]]).npu(), "labels": torch.tensor([1]).npu()}
+    losses = detector.train()(picture.npu(), [target])
+    sum(losses.values()).backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in detector.parameters() if p.requires_grad)
 
 
-ROWS = [transformers, accelerate, peft, safetensors, lightning, diffusers, torchvision]
+ROWS = [transformers, accelerate, accelerate_scripts, peft, safetensors, lightning, diffusers, torchvision]
 
 
 def main():
@@ -232,16 +268,16 @@ def main():
     for row in ROWS:
         if asked and row.__name__ not in asked:
             continue
-        if importlib.util.find_spec(row.__name__) is None:
-            print(f"{row.__name__:14} not installed", flush=True)
+        if importlib.util.find_spec(row.__name__.partition("_")[0]) is None:
+            print(f"{row.__name__:18} not installed", flush=True)
             failed += row.__name__ in asked
             continue
         try:
             row()
-            print(f"{row.__name__:14} ok   {' '.join(row.__doc__.split())}", flush=True)
+            print(f"{row.__name__:18} ok   {' '.join(row.__doc__.split())}", flush=True)
         except Exception as error:
             failed += 1
-            print(f"{row.__name__:14} FAIL {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", flush=True)
+            print(f"{row.__name__:18} FAIL {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", flush=True)
             if os.environ.get("VERBOSE"):
                 raise
     return int(failed > 0)

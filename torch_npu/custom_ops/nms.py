@@ -6,18 +6,19 @@ from torch._subclasses.fake_tensor import is_fake
 from torch_npu.custom_ops.boxes import overlap
 
 
-def survivors(boxes, threshold: float):
-    """Which boxes, sorted by falling score, overlap no surviving better one by more than the threshold.
+def survivors(boxes, threshold: float, among=None):
+    """Which boxes (of those `among`), sorted by falling score, overlap no surviving better one by more than the threshold.
 
     Greedy suppression is the one fixed point of "no surviving earlier box overlaps": iterating reaches it in as many rounds as
     the longest chain of suppressions, far fewer than there are boxes.
     """
     covers = (overlap(boxes.unsqueeze(1), boxes)[0] > threshold).triu(1)
-    keep = torch.ones(boxes.shape[0], dtype=torch.bool, device=boxes.device)
+    among = torch.ones(boxes.shape[0], dtype=torch.bool, device=boxes.device) if among is None else among
+    keep = among
     if boxes.is_meta or is_fake(boxes):
         return keep
     while True:
-        following = ~(covers & keep.unsqueeze(1)).any(0)
+        following = among & ~(covers & keep.unsqueeze(1)).any(0)
         if torch.equal(following, keep):
             return keep
         keep = following

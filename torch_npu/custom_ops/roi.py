@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import grid_sample
 
 
-def _bilinear(features, numbers, y, x):
+def bilinear(features, numbers, y, x):
     """features[numbers[i]] at the points y[i], x[i] ([n, points]) -> [n, channels, points]; outside of the map by a pixel: zero."""
     height, width = features.shape[-2:]
     outside = (y < -1.0) | (y > height) | (x < -1.0) | (x > width)
@@ -46,14 +46,19 @@ def npu_roi_align(self, rois, spatial_scale, pooled_height, pooled_width, sample
 
 
 def _align(features, numbers, begin, size, height, width, rows, columns):
+    y, x = grid_points(begin, size, height, width, rows, columns)
+    return bilinear(features, numbers, y, x).view(-1, features.shape[1], height, rows, width, columns).mean((3, 5))
+
+
+def grid_points(begin, size, height, width, rows, columns):
+    """y and x ([n, points]) of height x width bins with rows x columns samples each, of regions given by begin and size (x, y)."""
+
     def points(start, length, bins, samples):
-        steps = (torch.arange(bins * samples, device=features.device, dtype=features.dtype) + 0.5) / (bins * samples)
+        steps = (torch.arange(bins * samples, device=begin.device, dtype=begin.dtype) + 0.5) / (bins * samples)
         return start.unsqueeze(1) + length.unsqueeze(1) * steps
 
     y, x = points(begin[:, 1], size[:, 1], height, rows), points(begin[:, 0], size[:, 0], width, columns)
-    grid_y, grid_x = y.unsqueeze(2).expand(-1, -1, x.shape[1]).flatten(1), x.unsqueeze(1).expand(-1, y.shape[1], -1).flatten(1)
-    values = _bilinear(features, numbers, grid_y, grid_x)
-    return values.view(-1, features.shape[1], height, rows, width, columns).mean((3, 5))
+    return y.unsqueeze(2).expand(-1, -1, x.shape[1]).flatten(1), x.unsqueeze(1).expand(-1, y.shape[1], -1).flatten(1)
 
 
 def npu_ps_roi_pooling(self, rois, spatial_scale, group_size, output_dim):
@@ -84,24 +89,28 @@ def npu_deformable_conv2d(input, weight, offset, bias, kernel_size, stride, padd
     Channels of offset: horizontal shifts, vertical shifts and, if modulated, factors, each by deformable group and kernel
     position. stride, padding and dilation have four numbers: (1, 1, sy, sx), (top, bottom, left, right), (1, 1, dy, dx).
     """
-    n, channels, height, width = input.shape
-    kh, kw = kernel_size
-    out_h, out_w = offset.shape[-2:]
-    shifts = offset.view(n, -1, deformable_groups, kh * kw, out_h, out_w)
-    device, dtype = input.device, input.dtype
-    ky = torch.arange(kh, device=device, dtype=dtype).repeat_interleave(kw) * dilation[2]
-    kx = torch.arange(kw, device=device, dtype=dtype).repeat(kh) * dilation[3]
-    oy = torch.arange(out_h, device=device, dtype=dtype) * stride[2] - padding[0]
-    ox = torch.arange(out_w, device=device, dtype=dtype) * stride[3] - padding[2]
-    x = shifts[:, 0] + kx.view(-1, 1, 1) + ox
-    y = shifts[:, 1] + ky.view(-1, 1, 1) + oy.view(-1, 1)
-    grid = torch.stack([(2 * x + 1) / width - 1, (2 * y + 1) / height - 1], -1).flatten(0, 1).flatten(2, 3)
-    parts = input.view(n * deformable_groups, channels // deformable_groups, height, width)
-    sampled = grid_sample(parts, grid, "bilinear", "zeros", align_corners=False)
-    sampled = sampled.view(n, deformable_groups, -1, kh * kw, out_h, out_w)
-    if modulated:
-        sampled = sampled * shifts[:, 2].unsqueeze(2)
-    columns = sampled.reshape(n, groups, channels // groups * kh * kw, out_h * out_w)
-    kernels = weight.view(groups, weight.shape[0] // groups, -1)
-    out = (kernels.unsqueeze(0) @ columns).view(n, weight.shape[0], out_h, out_w)
+    shifts = offset.view(len(offset), -1, deformable_groups, kernel_size[0] * kernel_size[1], *offset.shape[-2:])
+    out, sampled = deformable(input, weight, shifts[:, 1], shifts[:, 0], shifts[:, 2] if modulated else None, stride[2:],
+                              (padding[0], padding[2]), dilation[2:], groups)
     return out if bias is None else out + bias.view(-1, 1, 1), sampled.flatten(1, 3)
+
+
+def deformable(input, weight, shift_y, shift_x, factors, stride, padding, dilation, groups):
+    """(convolution, samples) at points moved by shift_y and shift_x [n, deformable groups, kernel positions, rows, columns]."""
+    n, channels, height, width = input.shape
+    kh, kw = weight.shape[-2:]
+    parts, out_h, out_w = shift_y.shape[1], *shift_y.shape[-2:]
+
+    def steps(count, step, start=0):
+        return torch.arange(count, device=input.device, dtype=input.dtype) * step - start
+
+    y = shift_y + steps(kh, dilation[0]).repeat_interleave(kw).view(-1, 1, 1) + steps(out_h, stride[0], padding[0]).view(-1, 1)
+    x = shift_x + steps(kw, dilation[1]).repeat(kh).view(-1, 1, 1) + steps(out_w, stride[1], padding[1])
+    grid = torch.stack([(2 * x + 1) / width - 1, (2 * y + 1) / height - 1], -1).flatten(0, 1).flatten(2, 3)
+    sampled = grid_sample(input.reshape(n * parts, channels // parts, height, width), grid, "bilinear", "zeros", align_corners=False)
+    sampled = sampled.view(n, parts, -1, kh * kw, out_h, out_w)
+    if factors is not None:
+        sampled = sampled * factors.unsqueeze(2)
+    columns = sampled.reshape(n, groups, channels // groups * kh * kw, out_h * out_w)
+    kernels = weight.reshape(groups, weight.shape[0] // groups, -1)
+    return (kernels.unsqueeze(0) @ columns).view(n, weight.shape[0], out_h, out_w), sampled

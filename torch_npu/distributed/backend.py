@@ -6,6 +6,7 @@ import os
 import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import BackendConfig
+from torch.nn.parallel import DistributedDataParallel
 
 from torch_npu import _C
 
@@ -13,6 +14,7 @@ from torch_npu import _C
 def register() -> None:
     dist.Backend.register_backend("hccl", _create, extended_api=True, devices=["npu"])
     BackendConfig.__init__ = _init_backend_config
+    DistributedDataParallel._check_comm_hook = _check_comm_hook
 
 
 _upstream_init_backend_config = BackendConfig.__init__
@@ -24,6 +26,17 @@ def _init_backend_config(self, backend) -> None:
     _upstream_init_backend_config(self, backend)
     if str(backend) == dist.Backend.UNDEFINED and "npu" in self.device_backend_map:
         self.device_backend_map["cpu"] = dist.Backend("gloo")
+
+
+_upstream_check_comm_hook = DistributedDataParallel._check_comm_hook
+
+
+@functools.wraps(_upstream_check_comm_hook)
+def _check_comm_hook(self, hook) -> None:
+    """Upstream has a list of the backends that may compress gradients to bfloat16; hccl reduces that type too."""
+    is_bfloat16 = getattr(hook, "__name__", "") in ("bf16_compress_hook", "bf16_compress_wrapper_hook")
+    if not (is_bfloat16 and self.device_type == "npu"):
+        _upstream_check_comm_hook(self, hook)
 
 
 def backend_module():

@@ -1,0 +1,219 @@
+"""torchvision's operators on npu tensors against plain loops in double precision: results and gradients.
+
+Whether torchvision could load its extension (its wheel on PyPI needs CUDA libraries) makes no difference to any of them.
+"""
+
+import math
+
+import pytest
+import torch
+
+tv = pytest.importorskip("torchvision", reason="torchvision is not installed: pip install --no-deps torchvision==0.28.0")
+ops = tv.ops
+
+
+def regions(count=6, size=12.0):
+    """Regions of all kinds: inside, over the edge, outside, empty."""
+    torch.manual_seed(1)
+    begin = torch.rand(count, 2) * size
+    boxes = torch.cat([begin, begin + torch.rand(count, 2) * size * 0.7], 1)
+    boxes = torch.cat([boxes, torch.tensor([[-5.3, -3.1, 4.2, 6.0], [size * 3, size * 3, size * 4, size * 4], [5.0, 5.0, 5.0, 5.0]])])
+    return torch.cat([torch.arange(len(boxes)).remainder(2).unsqueeze(1).float(), boxes], 1)
+
+
+def sample(plane, y, x):
+    """Bilinear value of a [C, H, W] map; up to a pixel outside of it the border's."""
+    height, width = plane.shape[-2:]
+    if not (-1 <= y <= height and -1 <= x <= width):
+        return plane[:, 0, 0] * 0
+    y, x = min(max(y, 0), height - 1), min(max(x, 0), width - 1)
+    y0, x0 = int(y), int(x)
+    y1, x1 = min(y0 + 1, height - 1), min(x0 + 1, width - 1)
+    fy, fx = y - y0, x - x0
+    return (plane[:, y0, x0] * (1 - fy) * (1 - fx) + plane[:, y0, x1] * (1 - fy) * fx + plane[:, y1, x0] * fy * (1 - fx)
+            + plane[:, y1, x1] * fy * fx)
+
+
+def align_loop(features, rois, bins, scale, ratio, aligned, own_channels=False):
+    shift, results = 0.5 if aligned else 0.0, []
+    for image, *box in rois.tolist():
+        x0, y0, x1, y1 = (c * scale - shift for c in box)
+        height, width = (y1 - y0, x1 - x0) if aligned else (max(y1 - y0, 1.0), max(x1 - x0, 1.0))
+        rows, columns = (ratio, ratio) if ratio > 0 else (math.ceil(height / bins), math.ceil(width / bins))
+        for i in range(bins):
+            for j in range(bins):
+                plane = features[int(image)]
+                plane = plane[i * bins + j :: bins * bins] if own_channels else plane
+                values = [sample(plane, y0 + height * (i + (a + 0.5) / rows) / bins, x0 + width * (j + (b + 0.5) / columns) / bins)
+                          for a in range(rows) for b in range(columns)]
+                results.append(sum(values) / len(values) if values else plane[:, 0, 0] * 0)
+    return torch.stack(results).view(len(rois), bins, bins, -1).permute(0, 3, 1, 2)
+
+
+def bins_loop(features, rois, bins, scale, reduce, extra, limit, own_channels=False):
+    results = []
+    for image, *box in rois.tolist():
+        x0, y0, x1, y1 = (math.floor(abs(c * scale) + 0.5) * (1 if c > 0 else -1) for c in box)
+        height, width = max(y1 - y0 + extra, 1), max(x1 - x0 + extra, 1)
+
+        def span(start, size, i, most):
+            low, high = math.floor(i * size / bins) + start, math.ceil((i + 1) * size / bins) + start
+            return slice(min(max(low, 0), most), min(max(high, 0), most))
+
+        for i in range(bins):
+            for j in range(bins):
+                plane = features[int(image)]
+                plane = plane[i * bins + j :: bins * bins] if own_channels else plane
+                part = plane[:, span(y0, height, i, plane.shape[1] - limit), span(x0, width, j, plane.shape[2] - limit)].flatten(1)
+                results.append(reduce(part) if part.numel() else plane[:, 0, 0] * 0)
+    return torch.stack(results).view(len(rois), bins, bins, -1).permute(0, 3, 1, 2)
+
+
+def with_gradient(function, *tensors):
+    """Result and gradients; the gradient of the result is a fixed pattern."""
+    leaves = [t.detach().clone().requires_grad_() for t in tensors]
+    result = function(*leaves)
+    pattern = torch.linspace(-1, 1, result.numel(), dtype=torch.float64).view(result.shape)
+    return [result.detach(), *torch.autograd.grad(result, leaves, pattern.to(result))]
+
+
+def compare(on_npu, reference, *tensors):
+    got = with_gradient(on_npu, *(t.npu() for t in tensors))
+    for a, b in zip(got, with_gradient(reference, *(t.double() for t in tensors)), strict=True):
+        assert a.device.type == "npu"
+        torch.testing.assert_close(a.cpu().double(), b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("ratio", [2, -1])
+@pytest.mark.parametrize("aligned", [False, True])
+def test_roi_align(ratio, aligned):
+    rois, features = regions(), torch.randn(2, 3, 10, 11)
+    compare(lambda x: ops.roi_align(x, rois.npu(), 3, 0.8, ratio, aligned),
+            lambda x: align_loop(x, rois.double(), 3, 0.8, ratio, aligned), features)
+
+
+def test_roi_align_of_no_regions():
+    assert ops.roi_align(torch.randn(1, 3, 8, 8).npu(), torch.zeros(0, 5).npu(), 2).shape == (0, 3, 2, 2)
+
+
+@pytest.mark.parametrize("ratio", [2, -1])
+def test_ps_roi_align(ratio):
+    rois, features = regions()[:-1], torch.randn(2, 8, 10, 11)  # torchvision divides by zero samples of an empty region
+    compare(lambda x: ops.ps_roi_align(x, rois.npu(), 2, 0.8, ratio),
+            lambda x: align_loop(x, rois.double(), 2, 0.8, ratio, True, own_channels=True), features)
+
+
+def test_roi_pool():
+    rois, features = regions(), torch.randn(2, 3, 10, 11)
+    compare(lambda x: ops.roi_pool(x, rois.npu(), 3, 0.8),
+            lambda x: bins_loop(x, rois.double(), 3, 0.8, lambda p: p.amax(1), 1, 0), features)
+
+
+def test_ps_roi_pool():
+    rois, features = regions()[:3], torch.randn(2, 8, 20, 20)  # clear of the last row and column
+    compare(lambda x: ops.ps_roi_pool(x, rois.npu(), 2, 0.8),
+            lambda x: bins_loop(x, rois.double(), 2, 0.8, lambda p: p.mean(1), 0, 0, own_channels=True), features)
+    edge = regions()
+    torch.testing.assert_close(ops.ps_roi_pool(features[..., :9, :9].contiguous().npu(), edge.npu(), 2).cpu().double(),
+                               bins_loop(features[..., :9, :9].double(), edge.double(), 2, 1.0, lambda p: p.mean(1), 0, 1, True))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_deform_conv2d(masked):
+    torch.manual_seed(0)
+    n, groups, parts, kernel, stride, pad, dilation = 1, 2, 2, 3, 2, 1, 1
+    x, weight, bias = torch.randn(n, 4, 5, 4), torch.randn(6, 4 // groups, kernel, kernel), torch.randn(6)
+    rows, columns = (5 + 2 * pad - kernel) // stride + 1, (4 + 2 * pad - kernel) // stride + 1
+    offset = torch.randn(n, parts * 2 * kernel * kernel, rows, columns)
+    mask = torch.rand(n, parts * kernel * kernel, rows, columns)
+
+    def reference(x, offset, weight, bias, mask=None):
+        padded = torch.nn.functional.pad(x, [20] * 4)  # zeros outside of the map
+        result = []
+        for image in range(n):
+            for out in range(6):
+                for i in range(rows):
+                    for j in range(columns):
+                        total = bias[out]
+                        for c in range(4 // groups):
+                            channel = out // (6 // groups) * (4 // groups) + c
+                            part = channel // (4 // parts)
+                            for k in range(kernel * kernel):
+                                where = (part * kernel * kernel + k) * 2
+                                y = offset[image, where, i, j] + i * stride - pad + k // kernel * dilation + 20
+                                z = offset[image, where + 1, i, j] + j * stride - pad + k % kernel * dilation + 20
+                                y0, z0 = int(y), int(z)
+                                corner = padded[image, channel, y0 : y0 + 2, z0 : z0 + 2]
+                                wy, wz = torch.stack([y0 + 1 - y, y - y0]), torch.stack([z0 + 1 - z, z - z0])
+                                value = wy @ corner @ wz * weight[out, c, k // kernel, k % kernel]
+                                total = total + (value if mask is None else value * mask[image, part * kernel * kernel + k, i, j])
+                        result.append(total)
+        return torch.stack(result).view(n, 6, rows, columns)
+
+    tensors = (x, offset, weight, bias, mask) if masked else (x, offset, weight, bias)
+    compare(lambda x, offset, weight, bias, mask=None: ops.deform_conv2d(x, offset, weight, bias, stride, pad, dilation, mask),
+            reference, *tensors)
+
+
+def greedy(boxes, scores, threshold):
+    kept = []
+    for i in scores.argsort(descending=True, stable=True).tolist():
+        overlaps = ops.box_iou(boxes[i : i + 1], boxes[kept])[0] if kept else torch.zeros(1)
+        if not (overlaps > threshold).any():
+            kept.append(i)
+    return torch.tensor(kept)
+
+
+@pytest.mark.parametrize("count", [0, 1, 60, 1500])
+def test_nms(count):
+    torch.manual_seed(0)
+    corner = torch.rand(count, 2) * count**0.5 * 2
+    boxes, scores = torch.cat([corner, corner + 1 + torch.rand(count, 2) * 4], 1), torch.rand(count).mul(50).round()
+    assert ops.nms(boxes.npu(), scores.npu(), 0.3).tolist() == greedy(boxes, scores, 0.3).tolist()
+
+
+def test_batched_nms_keeps_classes_apart():
+    boxes = torch.tensor([[0.0, 0, 4, 4], [0, 0, 4, 4.5], [0, 0, 4, 4]])
+    kept = ops.batched_nms(boxes.npu(), torch.tensor([0.9, 0.8, 0.7]).npu(), torch.tensor([0, 0, 1]).npu(), 0.5)
+    assert kept.tolist() == [0, 2]
+
+
+def test_nms_refuses_what_torchvision_refuses():
+    with pytest.raises(RuntimeError, match="boxes should be a 2d tensor, got 1D"):
+        ops.nms(torch.rand(4).npu(), torch.rand(1).npu(), 0.5)
+    with pytest.raises(RuntimeError, match="same number of elements"):
+        ops.nms(torch.rand(4, 4).npu(), torch.rand(1).npu(), 0.5)
+
+
+def test_overlap_of_rotated_boxes():
+    square = torch.tensor([[0.0, 0.0, 2.0, 2.0, 0.0]])
+    others = torch.tensor([[0.0, 0, 2, 2, 0], [0, 0, 2, 2, 45], [1, 0, 2, 2, 90], [9, 9, 2, 2, 30], [0, 0, 1, 1, 30], [0, 0, 0, 0, 0]])
+    octagon = 8 * (math.sqrt(2) - 1)
+    expected = torch.tensor([[1.0, octagon / (8 - octagon), 2 / 6, 0.0, 1 / 4, 0.0]])
+    torch.testing.assert_close(ops.box_iou(square.npu(), others.npu(), fmt="cxcywhr").cpu(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_autocast_computes_in_float32():
+    features, rois = torch.randn(1, 3, 16, 16).npu(), torch.tensor([[0.0, 1.3, 1.7, 9.1, 8.2]]).npu()
+    with torch.autocast("npu", dtype=torch.float16):
+        result = ops.roi_align(features.half(), rois, 3)
+        kept = ops.nms(rois[:, 1:].half(), torch.ones(1).npu().half(), 0.5)
+    assert result.dtype == torch.float16 and kept.tolist() == [0]
+    torch.testing.assert_close(result, ops.roi_align(features.half().float(), rois, 3).half())
+
+
+def test_meta_results():
+    out = ops.roi_align(torch.empty(1, 3, 8, 8, device="meta"), torch.empty(4, 5, device="meta"), 2)
+    assert out.shape == (4, 3, 2, 2)
+
+
+@pytest.mark.parametrize("order, autoload", [("import torch_npu, torchvision", "1"), ("import torchvision, torch_npu", "1"),
+                                             ("import torchvision", "1"), ("import torch_npu, torchvision", "0"),
+                                             ("import torchvision, torch_npu", "0")])
+def test_either_order_of_imports(run, order, autoload):
+    if autoload == "0" and order.startswith("import torchvision"):
+        if run("import torchvision", TORCH_DEVICE_BACKEND_AUTOLOAD="0").returncode:
+            pytest.skip("this torchvision needs CUDA libraries: without torch_npu it cannot be imported")
+    code = f"{order}; import torch; b = torch.tensor([[0., 0, 2, 2]]).npu(); print(torchvision.ops.nms(b, b[:, 2], 0.5).tolist())"
+    result = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD=autoload)
+    assert result.stdout == "[0]\n", result.stderr
