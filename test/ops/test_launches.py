@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import counters
 import torch
 
-import torch_npu  # noqa: F401
+from torch_npu import optim
 
 pytestmark = pytest.mark.skipif(not torch.npu.is_available(), reason="no npu is available")
 
@@ -20,19 +20,35 @@ def warm():
     torch.ones(1, device="npu").add(1).item()
 
 
-@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, torch.optim.Adam, torch.optim.SGD, torch.optim.Adagrad])
-def test_a_fused_step_of_fifty_tensors_is_one_launch(optimizer):
+def count_of_a_step(optimizer, **options):
+    """What the second step of fifty tensors costs."""
     parameters = [torch.randn(4, 3, device="npu", requires_grad=True) for _ in range(50)]
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
-    step = optimizer(parameters, fused=True).step
+    step = optimizer(parameters, **options).step
     step()  # makes the state
     torch.npu.synchronize()
     with counters.Counted() as count:
         step()
-    # Step counters of the parameters are advanced by one launch of their own.
-    assert count.tasks <= 2
-    assert count.d2h_copies == count.synchronizations == 0
+    assert count.d2h_copies == count.h2d_copies == count.synchronizations == 0
+    return count.tasks
+
+
+def test_a_fused_step_of_fifty_tensors_is_one_launch():
+    assert count_of_a_step(torch.optim.SGD, fused=True) == 1
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, torch.optim.Adam, torch.optim.Adagrad])
+def test_torch_advances_its_step_counters_by_a_launch_of_their_own(optimizer):
+    assert count_of_a_step(optimizer, fused=True) == 2
+
+
+@pytest.mark.parametrize("optimizer, options", [
+    (optim.NpuFusedSGD, {}), (optim.NpuFusedSGD, {"momentum": 0.9, "weight_decay": 0.1}),
+    (optim.NpuFusedAdam, {}), (optim.NpuFusedAdam, {"amsgrad": True}), (optim.NpuFusedAdamW, {}),
+])
+def test_a_combined_step_of_fifty_tensors_is_one_launch(optimizer, options):
+    assert count_of_a_step(optimizer, **options) == 1
 
 
 def test_a_foreach_operator_is_one_launch():

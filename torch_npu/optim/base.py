@@ -24,6 +24,16 @@ class Bucket:
         self.state = {name: self._combine_state(name, initial) for name, initial in names.items()}
         for state in states:
             state["step"] = self.step
+        self._counts: torch.Tensor | None = None
+        self._first_count = 0
+
+    def count_on_card(self) -> torch.Tensor:
+        """`step` for kernels that read it on the card: a view of numbers that went there together, so most steps copy nothing."""
+        index = int(self.step) - self._first_count
+        if self._counts is None or not 0 <= index < len(self._counts):
+            self._first_count, index = int(self.step), 0
+            self._counts = torch.arange(self._first_count, self._first_count + 4096, dtype=torch.float32, device=self.param.device)
+        return self._counts[index]
 
     def _combine_state(self, name: str, initial: float) -> torch.Tensor:
         for parameter, state in zip(self.parameters, self._states):

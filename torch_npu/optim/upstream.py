@@ -11,9 +11,9 @@ from torch_npu.optim.base import Bucket, NpuFusedOptimizerBase
 __all__ = ["NpuFusedAdadelta", "NpuFusedAdam", "NpuFusedAdamW", "NpuFusedRMSprop", "NpuFusedSGD"]
 
 
-def has_kernel(operator: str) -> bool:
-    """Whether the provider has a fused kernel; if not, the rule is a few elementwise launches."""
-    return torch._C._dispatch_has_kernel_for_dispatch_key(operator, "PrivateUse1")
+def is_fused(bucket: Bucket, operator: str) -> bool:
+    """Whether the provider has a fused kernel, one launch a step; if not, the rule is a few elementwise launches."""
+    return bucket.param.device.type == "npu" and torch._C._dispatch_has_kernel_for_dispatch_key(operator, "PrivateUse1")
 
 
 def require(condition: bool, name: str, value) -> None:
@@ -39,6 +39,12 @@ class NpuFusedSGD(NpuFusedOptimizerBase):
     def update(self, group, bucket: Bucket) -> None:
         # The first step copies the gradient into the buffer, without dampening: torch is told that there is none yet.
         buffer = bucket.state.get("momentum_buffer")
+        if is_fused(bucket, "aten::_fused_sgd_"):
+            torch._fused_sgd_([bucket.param], [bucket.grad], [] if buffer is None else [buffer], weight_decay=group["weight_decay"],
+                              momentum=group["momentum"], lr=group["lr"], dampening=group["dampening"], nesterov=group["nesterov"],
+                              maximize=False, is_first_step=buffer is not None and float(bucket.step) == 0)
+            bucket.step += 1
+            return
         buffers = [None if bucket.step == 0 else buffer]
         sgd([bucket.param], [bucket.grad], buffers, weight_decay=group["weight_decay"], momentum=group["momentum"],
             lr=group["lr"], dampening=group["dampening"], nesterov=group["nesterov"], maximize=False, foreach=False)
@@ -65,14 +71,16 @@ class NpuFusedAdam(NpuFusedOptimizerBase):
 
     def update(self, group, bucket: Bucket) -> None:
         state, (beta1, beta2) = bucket.state, group["betas"]
-        fused = bucket.param.device.type == "npu" and has_kernel("aten::_fused_adamw_" if self.decoupled else "aten::_fused_adam_")
-        step = bucket.step.to(bucket.param.device) if fused else bucket.step  # a fused kernel reads the count on the card
-        adam([bucket.param], [bucket.grad], [state["exp_avg"]], [state["exp_avg_sq"]],
-             [state["max_exp_avg_sq"]] if group["amsgrad"] else [], [step], foreach=False, fused=fused,
-             decoupled_weight_decay=self.decoupled, amsgrad=group["amsgrad"], beta1=beta1, beta2=beta2, lr=group["lr"],
-             weight_decay=group["weight_decay"], eps=group["eps"], maximize=False)
-        if fused:
+        tensors = ([bucket.param], [bucket.grad], [state["exp_avg"]], [state["exp_avg_sq"]],
+                   [state["max_exp_avg_sq"]] if group["amsgrad"] else [])
+        options = {"lr": group["lr"], "beta1": beta1, "beta2": beta2, "weight_decay": group["weight_decay"], "eps": group["eps"],
+                   "amsgrad": group["amsgrad"], "maximize": False}
+        if is_fused(bucket, "aten::_fused_adamw_" if self.decoupled else "aten::_fused_adam_"):
             bucket.step += 1
+            kernel = torch._fused_adamw_ if self.decoupled else torch._fused_adam_
+            kernel(*tensors, [bucket.count_on_card()], **options)
+        else:
+            adam(*tensors, [bucket.step], foreach=False, fused=False, decoupled_weight_decay=self.decoupled, **options)
 
 
 class NpuFusedAdamW(NpuFusedAdam):
