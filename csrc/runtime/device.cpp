@@ -1,5 +1,6 @@
 #include "runtime/device.h"
 
+#include <c10/core/AutogradState.h>
 #include <c10/util/Exception.h>
 
 #include <pthread.h>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "acl/check.h"
@@ -76,8 +78,19 @@ void init_runtime() {
   g_count = static_cast<c10::DeviceIndex>(std::min<uint32_t>(count, kMaxDevices));
 }
 
+// Note [Backward on the calling thread]: autograd gives each card a thread, to launch the backward pass while the caller goes on
+// to other cards. softnpu's kernels run on the launching thread and need the cores themselves: there the hand-over only costs,
+// twice per backward pass, and the thread has caches of its own to fill. A thread that uses a card of softnpu therefore runs its
+// backward passes itself, as for CPU tensors; torch.autograd.set_multithreading_enabled(True) brings the threads back.
+void keep_backward_on_this_thread() {
+  static thread_local bool t_done = false;
+  if (!std::exchange(t_done, true) && acl::provider() == acl::Provider::softnpu)
+    c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+}
+
 void bind(c10::DeviceIndex device) {
   init();
+  keep_backward_on_this_thread();
   NPU_CHECK(acl::api().aclrtSetDevice(device));
   t_current.bound = device;
   g_opened[device].store(true, std::memory_order_release);

@@ -11,13 +11,13 @@
 #include "acl_types.h"
 #include "address.h"
 #include "error.h"
+#include "huge_pages.h"
 
 namespace softnpu {
 
 namespace {
 
 constexpr size_t kAlignment = 4096;
-constexpr size_t kHugePage = size_t{2} << 20;
 
 struct Range {
   size_t bytes;

@@ -18,6 +18,7 @@
 #include "error.h"
 #include "fault.h"
 #include "fork.h"
+#include "huge_pages.h"
 #include "stream.h"
 #include "window.h"
 
@@ -29,7 +30,6 @@ namespace softnpu {
 
 namespace {
 
-constexpr size_t kHugePage = size_t{2} << 20;
 constexpr int kPattern = 0xa5;  // what SOFTNPU_STRICT fills new memory with: a NaN-free float, an absurd integer
 
 size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
@@ -100,6 +100,7 @@ void punch(int fd, size_t offset, size_t bytes) noexcept {
 
 void charge_and_commit(int card, int fd, size_t offset, size_t bytes) {
   charge(card, bytes);
+  commit_huge_pages(fd, offset, bytes);
   const int error = commit(fd, offset, bytes);
   settle(bytes);
   if (error == 0) return;

@@ -24,6 +24,7 @@ class Bucket:
         self.state = {name: self._combine_state(name, initial) for name, initial in names.items()}
         for state in states:
             state["step"] = self.step
+        self._sizes: torch.Tensor | None = None
         self._counts: torch.Tensor | None = None
         self._first_count = 0
 
@@ -59,6 +60,12 @@ class Bucket:
                 for name, combined in self.state.items()
             )
         )
+
+    def spread(self, numbers: torch.Tensor) -> torch.Tensor:
+        """One number for each parameter, repeated for each of its elements: a buffer of this bucket's length."""
+        if self._sizes is None:
+            self._sizes = torch.tensor([p.numel() for p in self.parameters], device=self.param.device)
+        return numbers.repeat_interleave(self._sizes, output_size=self.param.numel())
 
     def split(self, combined: torch.Tensor) -> list[torch.Tensor]:
         """A buffer of this bucket's length as tensors of the parameters' shapes."""

@@ -44,10 +44,9 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
 
     def update(self, group, bucket: Bucket) -> None:
         if group["max_grad_norm"] > 0:
-            parts = bucket.split(bucket.grad)
-            norms = torch.stack(torch._foreach_norm(parts))
+            norms = torch.stack(torch._foreach_norm(bucket.split(bucket.grad)))
             factors = torch.clamp(group["max_grad_norm"] / (norms + 1e-6), max=1.0)
-            torch._foreach_mul_(parts, list(factors.unbind()))
+            bucket.grad.mul_(bucket.spread(factors))
         mean = bucket.state["exp_avg"].lerp_(bucket.grad, 1 - group["b1"])
         square = bucket.state["exp_avg_sq"].mul_(group["b2"]).addcmul_(bucket.grad, bucket.grad, value=1 - group["b2"])
         step = mean / square.sqrt().add_(group["e"])

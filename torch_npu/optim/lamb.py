@@ -38,10 +38,9 @@ class NpuFusedLamb(NpuFusedOptimizerBase):
         if group["weight_decay"]:
             step.add_(bucket.param, alpha=group["weight_decay"])
         if not self._adam:
-            parts = bucket.split(step)
             weights = torch.stack(torch._foreach_norm(bucket.split(bucket.param))).clamp_(max=_MAX_WEIGHT_NORM)
-            steps = torch.stack(torch._foreach_norm(parts))
+            steps = torch.stack(torch._foreach_norm(bucket.split(step)))
             ratios = torch.where((weights == 0) | (steps == 0), 1.0, weights / steps)
-            torch._foreach_mul_(parts, list(ratios.unbind()))
+            step.mul_(bucket.spread(ratios))
         bucket.param.add_(step, alpha=-group["lr"])
         bucket.step += 1
