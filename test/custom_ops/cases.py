@@ -1,7 +1,7 @@
 """One case per custom operator: arguments, and what plain torch makes of them.
 
 A case is (operator, arguments, reference). Tensors among the arguments are on the CPU; floating ones named in `grad` (by position)
-are differentiated through output 0. The reference gets the same arguments and returns the outputs that are compared, in order.
+are differentiated through one output. The reference gets the same arguments and returns the outputs that are compared, in order.
 """
 
 from dataclasses import dataclass, field
@@ -22,6 +22,7 @@ class Case:
     kwargs: dict = field(default_factory=dict)
     grad: tuple = ()
     label: str = ""
+    through: int = 0  # the output that is differentiated
 
     def __str__(self):
         return f"{self.op}{'-' + self.label if self.label else ''}"
@@ -61,6 +62,14 @@ NORM = [
     Case("npu_layer_norm_eval", (X, [8], W, W), lambda x, s, w, b: F.layer_norm(x, s, w, b), grad=(0,)),
     Case("npu_group_norm_silu", (rand(2, 6, 5), rand(6), rand(6, seed=1), 3),
          lambda x, w, b, g: (F.silu(F.group_norm(x, g, w, b)),), grad=(0, 1)),
+    Case("npu_group_norm_swish", (rand(2, 6, 5), 3, rand(6), rand(6, seed=1), 1e-5, 2.0),
+         lambda x, g, w, b, e, s: (lambda y: y * torch.sigmoid(s * y))(F.group_norm(x, g, w, b)), grad=(0, 2, 3)),
+    Case("npu_deep_norm", (X, rand(4, 6, 8, seed=2), W, W), lambda x, g, b, w: (
+        (0.3 * x + g).mean(-1, keepdim=True), ((0.3 * x + g).var(-1, correction=0, keepdim=True) + 1e-6).rsqrt(),
+        F.layer_norm(0.3 * x + g, (8,), w, b, 1e-6)), grad=(0, 1), through=2),
+    Case("npu_layernorm_grad", (X, rand(4, 6, 8, seed=5), [8], rand(4, 6, 8, seed=5).mean(-1, keepdim=True),
+                                (rand(4, 6, 8, seed=5).var(-1, correction=0, keepdim=True) + 1e-5).rsqrt(), W, W),
+         lambda g, x, s, m, r, w, b: grads(lambda a, c, d: F.layer_norm(a, (8,), c, d), (x, w, b), g)),
 ]
 
 ACTIVATION = [
@@ -81,6 +90,9 @@ ACTIVATION = [
     Case("npu_clipped_swiglu", (HALVES * 9,), lambda x: clipped(x[:, ::2], x[:, 1::2]), grad=(0,)),
     Case("npu_clipped_swiglu", (HALVES * 9,), lambda x, interleaved: clipped(x[:, :4], x[:, 4:]), {"interleaved": False},
          label="halves"),
+    Case("npu_silu_backward", (X, X, F.silu(X)), lambda g, x, y: grads(F.silu, (x,), g)),
+    Case("npu_geglu_grad", (rand(3, 4), HALVES, F.gelu(HALVES[:, :4]), -1, 0, True),
+         lambda g, x, y, *_: grads(lambda a: a[:, 4:] * F.gelu(a[:, :4]), (x,), g)),
 ]
 
 
@@ -113,6 +125,23 @@ SOFTMAX = [
 
 COS, SIN = rand(1, 6, 1, 8, seed=3).cos(), rand(1, 6, 1, 8, seed=3).sin()
 Q4 = rand(2, 6, 3, 8)
+TURNS = rand(6, 6)  # three cosines and three sines for each position
+
+
+def turned(rows, positions, pairs=False):
+    """The first six numbers of each head of eight, turned two by two."""
+    result = rows.clone()
+    for token in range(len(rows)):
+        for head in range(rows.shape[1] // 8):
+            for i in range(3):
+                place = positions[token] if positions.dim() == 1 else positions[i, token]
+                cos, sin = TURNS[place, i], TURNS[place, 3 + i]
+                a, b = (head * 8 + 2 * i, head * 8 + 2 * i + 1) if pairs else (head * 8 + i, head * 8 + i + 3)
+                result[token, a] = rows[token, a] * cos - rows[token, b] * sin
+                result[token, b] = rows[token, b] * cos + rows[token, a] * sin
+    return result
+
+
 ROTARY = [
     Case("npu_rotary_mul", (Q4, COS, SIN), lambda x, c, s: x * c + rotate_half(x) * s, grad=(0, 1, 2)),
     Case("npu_rotary_mul", (Q4, COS, SIN, "interleave"), lambda x, c, s, m: x * c + rotate_pairs(x) * s, grad=(0,), label="pairs"),
@@ -122,6 +151,11 @@ ROTARY = [
          lambda q, k, c, s: (q * c + rotate_half(q) * s, k * c + rotate_half(k) * s), grad=(0,)),
     Case("npu_interleave_rope", (Q4, COS, SIN),
          lambda x, c, s: (lambda y: y * c + rotate_half(y) * s)(torch.cat([x[..., ::2], x[..., 1::2]], -1)), grad=(0,)),
+    Case("npu_mrope", (torch.tensor([3, 0, 5]), rand(3, 16), rand(3, 8), TURNS, 8), lambda p, q, k, c, h: (turned(q, p), turned(k, p)),
+         grad=(1,)),
+    Case("npu_mrope", (torch.tensor([[3, 0], [1, 2], [4, 4]]), rand(2, 16), rand(2, 8), TURNS, 8),
+         lambda p, q, k, c, h, mrope_section, rotary_mode: (turned(q, p, pairs=True), turned(k, p, pairs=True)),
+         {"mrope_section": [1, 1, 1], "rotary_mode": "interleave"}, label="sections"),
 ]
 
 ROWS, EXPERTS = rand(10, 4), rand(3, 4, 5)
@@ -149,6 +183,13 @@ GROUPED = [
     Case("npu_ffn", (ROWS, rand(4, 6), rand(6, 4), "relu"), lambda x, a, b, act: torch.relu(x @ a) @ b, grad=(0, 1)),
     Case("npu_ffn", (ROWS, EXPERTS, rand(3, 5, 4), "gelu"), lambda x, a, b, act, expert_tokens: torch.cat(
         [F.gelu(x[:3] @ a[0]) @ b[0], F.gelu(x[3:] @ a[2]) @ b[2]]), {"expert_tokens": [3, 0, 7]}, label="experts"),
+    Case("npu_grouped_matmul_add", (rand(12, 5), rand(10, 4), rand(10, 5), ENDS),
+         lambda s, x, w, e: s + torch.cat([x[:3].t() @ w[:3], torch.zeros(4, 5), x[3:].t() @ w[3:]]), grad=(0, 1, 2)),
+    Case("npu_grouped_matmul_add_", (rand(3, 4, 5), rand(10, 4), rand(10, 5), torch.tensor([3, 0, 7])),
+         lambda s, x, w, e, group_list_type: s + torch.stack([x[:3].t() @ w[:3], torch.zeros(4, 5), x[3:].t() @ w[3:]]),
+         {"group_list_type": 1}),
+    Case("npu_transpose_batchmatmul", (rand(6, 3, 4), EXPERTS), lambda a, b, perm_x1, perm_y: torch.stack(
+        [a[:, i] @ b[i] for i in range(3)], 1), {"perm_x1": [1, 0, 2], "perm_y": [1, 0, 2]}, grad=(0, 1)),
 ]
 
 LOGITS = rand(6, 4)
@@ -199,6 +240,13 @@ MOE = [
     Case("npu_moe_token_unpermute_with_routing_map",
          (rand(12, 5), torch.cat([ROUTES[:, e].nonzero()[:, 0] for e in range(4)]).int(), [6, 5]),
          lambda r, i, s: torch.zeros(6, 5).index_add(0, i.long(), r), grad=(0,)),
+    Case("npu_moe_token_permute_grad", (TOKENS, rand(12, 5), CHOICES, permute(TOKENS, CHOICES)[1]),
+         lambda t, g, i, p: grads(lambda x: permute(x, i)[0], (t,), g)),
+    Case("npu_moe_token_unpermute_grad", (rand(12, 5), TOKENS, permute(TOKENS, CHOICES)[1], TOP.values),
+         lambda r, g, i, p: grads(lambda a, b: (a[i.long()].view(6, 2, 5) * b.unsqueeze(-1)).sum(1), (r, p), g)),
+    Case("npu_moe_re_routing", (TOKENS, torch.tensor([[1, 2], [2, 1]])), lambda t, c, per_token_scales: (
+        t[[0, 3, 4, 1, 2, 5]], per_token_scales[[0, 3, 4, 1, 2, 5]], torch.tensor([0, 3, 4, 1, 2, 5], dtype=torch.int32),
+        torch.tensor([3, 3])), {"per_token_scales": rand(6)}, grad=(0,)),
 ]
 
 CAST = [
@@ -245,6 +293,32 @@ LAYOUT = [
     Case("npu_conv3d", (rand(1, 2, 4, 4, 4), rand(3, 2, 3, 3, 3), None, [1] * 3, [1] * 3, [1] * 3, 1), F.conv3d, grad=(0, 1)),
     Case("npu_conv_transpose2d", (rand(1, 2, 4, 4), rand(2, 3, 3, 3), None, [1, 1], [0, 0], [2, 2], [1, 1], 1),
          lambda x, w, b, p, o, s, d, g: F.conv_transpose2d(x, w, b, s, p, o, g, d), grad=(0, 1)),
+    Case("npu_indexing", (X, [1, 0, 2], [3, 0, 7], [1, 2, 3], 0, 2, 0, 0, 1), lambda x, *_: x[1, ::2, 2:7:3], grad=(0,)),
+    Case("npu_indexing.out", (X, [1, 0, 2], [3, 3, 7], [1, 1, 2]), lambda x, *_, out: x[1:3, :3, 2:7:2], {"out": rand(1)}),
+    Case("npu_slice.out", (X, [1, 0, 2], [2, -1, 3]), lambda x, o, s, out: x[1:3, :, 2:5], {"out": rand(2, 6, 3)}),
+    Case("npu_transpose.out", (X, [2, 0, 1]), lambda x, p, out: x.permute(p), {"out": rand(8, 4, 6)}),
+    Case("npu_reshape.out", (X, [24, 8]), lambda x, s, out: x.reshape(s), {"out": rand(24, 8)}),
+    Case("npu_broadcast.out", (W, [2, 8]), lambda x, s, out: x.expand(s), {"out": rand(2, 8)}),
+    Case("npu_stride_copy.out", (X, [2, 3], [8, 1], 4), lambda x, s, t, o, out: x.as_strided(s, t, o), {"out": rand(2, 3)}),
+    Case("npu_sort_v2.out", (X, 1, True), lambda x, d, r, out: x.sort(d, r).values, {"out": rand(4, 6, 8)}),
+    Case("npu_conv2d.out", (rand(1, 2, 5, 5), rand(3, 2, 3, 3), rand(3), [1, 1], [1, 1], [1, 1], 1),
+         lambda *args, out: F.conv2d(*args), {"out": rand(1, 3, 5, 5)}),
+    Case("npu_conv3d.out", (rand(1, 2, 4, 4, 4), rand(3, 2, 3, 3, 3), None, [1] * 3, [1] * 3, [1] * 3, 1),
+         lambda *args, out: F.conv3d(*args), {"out": rand(1, 3, 4, 4, 4)}),
+    Case("npu_gather_sparse_index", (rand(5, 4), torch.tensor([[4, 0], [1, 1]], dtype=torch.int32)), lambda x, i: x[i.long()], grad=(0,)),
+    Case("npu_view_copy", (X, X + 1, False), lambda x, y, n: y),
+    Case("npu_convolution_transpose", (rand(1, 2, 4, 4), rand(2, 3, 3, 3), rand(3), [1, 1], [1, 1], [2, 2], [1, 1], 1),
+         lambda x, w, b, p, o, s, d, g: F.conv_transpose2d(x, w, b, s, p, o, g, d), grad=(0, 1, 2)),
+    Case("npu_convolution_transpose", (rand(1, 2, 3, 3, 3), rand(2, 3, 2, 2, 2), None, [0] * 3, [0] * 3, [2] * 3, [1] * 3, 1),
+         lambda x, w, b, p, o, s, d, g: F.conv_transpose3d(x, w, b, s, p, o, g, d), label="3d"),
+    Case("npu_linear_backward", (rand(4, 6, 3), X, rand(3, 8)), lambda g, x, w: grads(F.linear, (x, w), g)),
+    Case("npu_attn_softmax_", (X,), lambda x: torch.softmax(x, -1)),
+    Case("npu_prefetch", (X, None, 100), lambda *_: ()),
+    # The numbers of these two are those of the operators' documented examples.
+    Case("npu_sign_bits_pack", (torch.tensor([5.0, 4, 3, 2, 0, -1, -2, 4, 3, 2, 1, 0, -1, -2]), 2),
+         lambda x, s: torch.tensor([[159], [15]], dtype=torch.uint8)),
+    Case("npu_sign_bits_unpack", (torch.tensor([159, 15], dtype=torch.uint8), 2, torch.float32),
+         lambda x, s, d: torch.tensor([[1.0, 1, 1, 1, 1, -1, -1, 1], [1, 1, 1, 1, -1, -1, -1, -1]])),
 ]
 
 I8A, I8B = (rand(4, 6) * 40).round().clamp(-127, 127).to(torch.int8), (rand(6, 5) * 40).round().clamp(-127, 127).to(torch.int8)
@@ -268,4 +342,71 @@ QUANT = [
          lambda x, w, s, o, qs, qo, b, g: x @ (w * s.repeat_interleave(3, 0)) + b, label="groups"),
     Case("npu_quant_conv2d", ((rand(1, 2, 5, 5) * 40).to(torch.int8), (rand(3, 2, 3, 3) * 40).to(torch.int8), rand(3).abs() / 1000),
          lambda x, w, s, output_dtype: (F.conv2d(x.float(), w.float()) * s[:, None, None]).half(), {"output_dtype": torch.float16}),
+    Case("npu_dynamic_quant_asymmetric", (torch.tensor([[0.0, 1.0, 2.55], [-1.0, 0.5, 1.55]]),), lambda x: (
+        torch.tensor([[-128, -28, 127], [-128, 22, 127]], dtype=torch.int8), torch.tensor([0.01, 0.01]), torch.tensor([-128.0, -28.0]))),
+    Case("npu_dequant_bias", (PRODUCT.int(), SCALE, rand(4), torch.arange(5, dtype=torch.int32)),
+         lambda x, s, a, b, output_dtype: (x + b) * s * a[:, None], {"output_dtype": torch.float32}),
+    Case("npu_dequant_bias", (PRODUCT.int(), SCALE / 100, None, rand(5)), lambda x, s, a, b: (x * s + b).half(), label="floating"),
+    Case("npu_group_quant", (rand(4, 5) * 20, rand(3, 5), torch.tensor([1, 1, 4])),
+         lambda x, s, g: torch.cat([x[:1] * s[0], x[1:] * s[2]]).round().clamp(-128, 127).to(torch.int8)),
+    Case("npu_add_rms_norm_quant", (X, X, W, torch.full((8,), 0.02), torch.full((8,), 3.0)),
+         lambda a, b, w, s, z: ((rms(a + b, w)[0] / 0.02 + 3).round().clamp(-128, 127).to(torch.int8), torch.empty(0, dtype=torch.int8),
+                                a + b)),
+    Case("npu_add_rms_norm_dynamic_quant", (X, X, W), lambda a, b, w, smooth_scale1, smooth_scale2: (
+        *[(lambda y: (y / y.abs().amax(-1, keepdim=True) * 127).round().to(torch.int8))(rms(a + b, w)[0] * s)
+          for s in (smooth_scale1, smooth_scale2)], a + b,
+        *[(rms(a + b, w)[0] * s).abs().amax(-1) / 127 for s in (smooth_scale1, smooth_scale2)]),
+        {"smooth_scale1": rand(8).abs() + 1, "smooth_scale2": rand(8, seed=4).abs() + 1}),
+    Case("npu_convert_weight_to_int4pack", (torch.tensor([[1, 2, 3, 4, 5, 6, 7, -8], [-1] * 8], dtype=torch.int32),),
+         lambda w: torch.tensor([[0x87654321 - (1 << 32)], [-1]], dtype=torch.int32)),
 ]
+
+CACHE = [
+    Case("scatter_update", (rand(2, 3, 6, 4), torch.tensor([1, 4]), rand(2, 3, 2, 4), -2), lambda *a: updated(*a), grad=(0, 2)),
+    Case("scatter_update_", (rand(2, 3, 6, 4), torch.tensor([1, 4]), rand(2, 3, 2, 4), 2), lambda *a: updated(*a)),
+]
+
+
+def updated(cache, indices, updates, axis):
+    result = cache.clone()
+    for i, place in enumerate(indices.tolist()):
+        result[i, :, place : place + 2] = updates[i]
+    return result
+
+
+def attention(q, k, v):
+    """(result, row maxima, row sums) of [T, N, D] tensors."""
+    scores = torch.einsum("tnd,snd->tns", q, k)
+    largest = scores.amax(-1, keepdim=True)
+    total = (scores - largest).exp().sum(-1, keepdim=True)
+    return torch.einsum("tns,snd->tnd", torch.softmax(scores, -1), v), largest, total
+
+
+QUERY, KEYS, VALUES = rand(4, 2, 8), rand(6, 2, 8), rand(6, 2, 8, seed=1)
+PARTS = [attention(QUERY, KEYS[part], VALUES[part]) for part in (slice(0, 2), slice(2, 6))]
+EIGHT = [(out, largest.expand(-1, -1, 8).contiguous(), total.expand(-1, -1, 8).contiguous()) for out, largest, total in PARTS]
+BATCHED = [(out.flatten(1).unsqueeze(1), *(t.permute(1, 0, 2).unsqueeze(0).contiguous() for t in rest)) for out, *rest in EIGHT]
+LOGS = [(largest + total.log()).flatten() for _, largest, total in PARTS]
+MERGING = [
+    Case("npu_ring_attention_update", (*EIGHT[0], *EIGHT[1]), lambda *_, input_layout: (
+        attention(QUERY, KEYS, VALUES)[0], *(t.expand(-1, -1, 8) for t in attention(QUERY, KEYS, VALUES)[1:])), {"input_layout": "TND"}),
+    Case("npu_ring_attention_update", (*BATCHED[0], *BATCHED[1]),
+         lambda *_: (attention(QUERY, KEYS, VALUES)[0].flatten(1).unsqueeze(1),), label="batches"),
+    Case("npu_attention_update", (LOGS, [out.flatten(0, 1) for out, _, _ in PARTS], 1), lambda *_: (
+        attention(QUERY, KEYS, VALUES)[0].flatten(0, 1),
+        (lambda o, m, s: (m + s.log()).flatten())(*attention(QUERY, KEYS, VALUES)))),
+    Case("npu_top_k_top_p", (rand(3, 9), torch.tensor([0.5, 0.9, 0.01]), torch.tensor([3, 9, 5])), lambda x, p, k: narrowed(x, p, k)),
+    Case("npu_top_k_top_p", (rand(3, 9), None, torch.tensor([1, 2, 9])), lambda x, p, k: narrowed(x, torch.ones(3), k), label="k"),
+]
+
+
+def narrowed(logits, p, k):
+    result = torch.full_like(logits, -torch.inf)
+    for row, (values, most, count) in enumerate(zip(logits, p.tolist(), k.tolist())):
+        order = values.argsort(descending=True)[:count]
+        probs, sofar = torch.softmax(values[order], 0), 0.0
+        for place, prob in zip(order.tolist(), probs.tolist()):
+            if sofar < most or sofar == 0.0:
+                result[row, place] = values[place]
+            sofar += prob
+    return result

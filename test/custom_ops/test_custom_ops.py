@@ -9,6 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from torch_npu.custom_ops import NAMES
+from torch_npu.custom_ops.refused import REFUSED
 from torch_npu.custom_ops.schemas import SCHEMAS
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -16,13 +17,14 @@ import cases  # noqa: E402
 import detection_cases  # noqa: E402
 
 CASES = [*cases.NORM, *cases.ACTIVATION, *cases.SOFTMAX, *cases.ROTARY, *cases.GROUPED, *cases.MOE, *cases.CAST, *cases.LAYOUT,
-         *cases.QUANT, *detection_cases.BOX_CASES, *detection_cases.NMS_CASES, *detection_cases.ROI_CASES]
+         *cases.QUANT, *cases.CACHE, *cases.MERGING, *detection_cases.BOX_CASES, *detection_cases.NMS_CASES, *detection_cases.ROI_CASES]
 # Tested in files of their own: drawn at random, with many modes, or without a result of their own.
 ELSEWHERE = {
-    "npu_fusion_attention", "npu_fusion_attention_v2", "npu_fusion_attention_grad", "npu_multi_head_attention",
-    "npu_fused_attention_score", "npu_prompt_flash_attention", "npu_incre_flash_attention", "npu_fused_infer_attention_score",
-    "_npu_dropout", "npu_dropout_gen_mask", "npu_dropout_do_mask", "npu_dropout_backward", "_dropout_with_byte_mask",
-    "dropout_with_byte_mask", "npu_dropout_with_add_softmax", "npu_apply_adam", "npu_apply_adam_w", "npu_bert_apply_adam",
+    "_dropout_with_byte_mask", "_npu_dropout", "dropout_with_byte_mask", "npu_apply_adam", "npu_apply_adam_w",
+    "npu_bert_apply_adam", "npu_dropout_backward", "npu_dropout_do_mask", "npu_dropout_gen_mask", "npu_dropout_with_add_softmax",
+    "npu_fused_attention_score", "npu_fused_infer_attention_score", "npu_fusion_attention", "npu_fusion_attention_grad",
+    "npu_fusion_attention_v2", "npu_incre_flash_attention", "npu_multi_head_attention", "npu_prompt_flash_attention",
+    "npu_scatter_pa_kv_cache",
 }
 by_name = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -63,7 +65,7 @@ def test_gradients(case):
         args = list(to(device, case.args))
         for i in case.grad:
             args[i].requires_grad_()
-        first = outputs(function(*args, **to(device, case.kwargs)))[0]
+        first = outputs(function(*args, **to(device, case.kwargs)))[case.through]
         seed = torch.randn(first.shape, generator=torch.Generator().manual_seed(0)).to(device, first.dtype)
         return torch.autograd.grad(first, [args[i] for i in case.grad], seed)
 
@@ -108,6 +110,25 @@ def test_operators_are_functions_of_the_package():
     assert torch_npu.npu_swiglu is torch.ops.npu.npu_swiglu
     with pytest.raises(AttributeError, match="npu_nothing"):
         torch_npu.npu_nothing  # noqa: B018
+    with pytest.raises(AttributeError, match="npu_mla_prolog is a custom operator of the official plugin that torch_npu does not have"):
+        torch_npu.npu_mla_prolog  # noqa: B018
+    assert not REFUSED & NAMES
+
+
+@pytest.mark.parametrize("mode", ["Norm", "PA_NZ"])
+def test_tokens_go_to_their_slots_of_a_paged_cache(mode):
+    key, value, slots = torch.randn(3, 2, 16), torch.randn(3, 2, 16), torch.tensor([5, 0, 11])
+    shape = (4, 3, 2, 16) if mode == "Norm" else (4, 2, 3, 16)
+    caches = [torch.zeros(shape).npu() for _ in range(2)]
+    torch.ops.npu.npu_scatter_pa_kv_cache(key.npu(), value.npu(), *caches, slots.npu(), cache_mode=mode)
+    for cache, tokens in zip(caches, (key, value)):
+        expected = torch.zeros(shape)
+        for token, slot in zip(tokens, slots.tolist()):
+            if mode == "Norm":
+                expected[slot // 3, slot % 3] = token
+            else:
+                expected[slot // 3, :, slot % 3] = token.flatten().view(2, 16)
+        assert torch.equal(cache.cpu(), expected)
 
 
 def test_operators_run_on_the_cpu_too():

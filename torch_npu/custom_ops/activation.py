@@ -76,3 +76,17 @@ def npu_clipped_swiglu(x, *, group_index=None, dim=-1, alpha=1.702, limit=7.0, b
         gate, linear = x.chunk(2, dim)
     gate, linear = gate.clamp(max=limit), linear.clamp(-limit, limit)
     return gate * torch.sigmoid(alpha * gate) * (linear + bias)
+
+
+def npu_silu_backward(grad_output, x0, x1):
+    """x0 is the input, x1 the result."""
+    return torch.ops.aten.silu_backward(grad_output, x0)
+
+
+def npu_geglu_grad(grad_output, self, gelu, dim=-1, approximate=1, activate_left=False):
+    """The gradient of npu_geglu, whose second result is `gelu`."""
+    left, right = self.chunk(2, dim)
+    linear, gate = (right, left) if activate_left else (left, right)
+    rule = "tanh" if approximate else "none"
+    grads = grad_output * gelu, torch.ops.aten.gelu_backward(grad_output * linear, gate, approximate=rule)
+    return torch.cat(grads[::-1] if activate_left else grads, dim)

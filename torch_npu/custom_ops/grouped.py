@@ -98,3 +98,26 @@ def npu_ffn(x, weight1, weight2, activation, *, expert_tokens=None, expert_token
         layer(rows, weight1[e], None if bias1 is None else bias1[e], weight2[e], None if bias2 is None else bias2[e])
         for e, rows in enumerate(x.split(sizes))
     ])
+
+
+def npu_grouped_matmul_add_(self, x, weight, group_list, *, transpose_x=True, transpose_weight=False, group_type=2, group_list_type=0):
+    """Adds xᵀ weight of each group of rows to that group's part of self."""
+    refuse("npu_grouped_matmul_add", transpose_x=not transpose_x, transpose_weight=transpose_weight, group_type=group_type != 2)
+    sizes = group_sizes(group_list, group_list_type or 0, x.shape[0])
+    products = torch.stack([a.float().t() @ b.float() for a, b in zip(x.split(sizes), weight.split(sizes))])
+    return self.add_(products.view(self.shape).to(self.dtype))
+
+
+def npu_grouped_matmul_add(self, x, weight, group_list, **options):
+    return npu_grouped_matmul_add_(self.clone(), x, weight, group_list, **options)
+
+
+def npu_transpose_batchmatmul(input, weight, *, bias=None, scale=None, perm_x1=None, perm_x2=None, perm_y=None, batch_split_factor=1):
+    """permute(permute(input) @ permute(weight)); the permutation of the result must be given."""
+    refuse("npu_transpose_batchmatmul", bias=bias is not None, scale=scale is not None,
+           batch_split_factor=batch_split_factor not in (None, 1))
+    if not perm_y:
+        raise NotImplementedError("npu_transpose_batchmatmul needs perm_y")
+    left = input.permute(perm_x1) if perm_x1 else input
+    right = weight.permute(perm_x2) if perm_x2 else weight
+    return (left @ right).permute(perm_y).contiguous()

@@ -1,7 +1,9 @@
 """Plain torch under the names of older code: views and copies, products, convolutions, reductions."""
 
 import torch
-from torch.nn.functional import conv2d, conv3d, conv_transpose2d, linear, pad
+from torch.nn.functional import conv2d, conv3d, conv_transpose2d, conv_transpose3d, linear, pad
+
+from torch_npu.custom_ops import refuse
 
 
 def npu_confusion_transpose(self, perm, shape, transpose_first):
@@ -100,3 +102,67 @@ def npu_convolution(input, weight, bias, stride, padding, dilation, groups):
 
 def npu_conv_transpose2d(input, weight, bias, padding, output_padding, stride, dilation, groups):
     return conv_transpose2d(input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def npu_indexing(self, begin, end, strides, begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=0):
+    """self[begin:end:stride, ...]; a bit of begin_mask or end_mask leaves that bound out, one of shrink_axis_mask drops the dimension."""
+    refuse("npu_indexing", ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask, strides=any(s <= 0 for s in strides))
+    places = []
+    for dim, (first, last, step) in enumerate(zip(begin, end, strides)):
+        bit = 1 << dim
+        slices = slice(None if begin_mask & bit else first, None if end_mask & bit else last, step)
+        places.append(first if shrink_axis_mask & bit else slices)
+    return self[tuple(places)].clone(memory_format=torch.contiguous_format)
+
+
+def npu_gather_sparse_index(input, index):
+    return input[index.long()]
+
+
+def npu_view_copy(self, other, non_blocking):
+    return self.copy_(other, non_blocking)
+
+
+def npu_convolution_transpose(input, weight, bias, padding, output_padding, stride, dilation, groups):
+    operator = conv_transpose3d if weight.dim() == 5 else conv_transpose2d
+    return operator(input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def npu_linear_backward(grad, input, weight):
+    rows = grad.reshape(-1, grad.shape[-1])
+    return grad @ weight, rows.t() @ input.reshape(-1, input.shape[-1])
+
+
+def npu_attn_softmax_(self):
+    return self.copy_(torch.softmax(self, -1))
+
+
+def npu_prefetch(self, dependency, max_size, offset=0):
+    """A hint; nothing is computed."""
+
+
+def npu_sign_bits_pack(self, size):
+    """One bit per number, set unless it is negative, eight to a byte; [size, bytes]. Missing ones count as negative."""
+    bits = pad((self >= 0).to(torch.int32), [0, -self.numel() % (8 * size)]).view(-1, 8)
+    return (bits << torch.arange(8, device=self.device)).sum(1).to(torch.uint8).view(size, -1)
+
+
+def npu_sign_bits_unpack(input, size, dtype):
+    """1 or -1 for each bit; [size, numbers]."""
+    bits = (input.to(torch.int32).unsqueeze(-1) >> torch.arange(8, device=input.device)) & 1
+    return (bits * 2 - 1).to(dtype).view(size, -1)
+
+
+def _into(function):
+    """The overload with out=, which takes the result's shape."""
+
+    def with_out(*args, out, **kwargs):
+        result = function(*args, **kwargs)
+        return out.resize_(result.shape).copy_(result)
+
+    return with_out
+
+
+npu_slice_out, npu_transpose_out, npu_reshape_out, npu_broadcast_out = map(_into, (npu_slice, npu_transpose, npu_reshape, npu_broadcast))
+npu_stride_copy_out, npu_sort_v2_out, npu_indexing_out = map(_into, (npu_stride_copy, npu_sort_v2, npu_indexing))
+npu_conv2d_out, npu_conv3d_out = map(_into, (npu_conv2d, npu_conv3d))

@@ -151,3 +151,41 @@ def npu_moe_token_unpermute_with_routing_map(permuted_tokens, sorted_indices, re
         places = torch.argsort(~routing_map.bool().t().reshape(-1), stable=True)[: source.numel()]
         permuted_tokens = permuted_tokens * probs.t().reshape(-1)[places].unsqueeze(-1).to(permuted_tokens.dtype)
     return permuted_tokens.new_zeros(restore_shape).index_add(0, source, permuted_tokens)
+
+
+def npu_moe_token_permute_grad(tokens, grad_permuted_tokens, indices, sorted_indices, padded_mode=False):
+    """The gradient of npu_moe_token_permute."""
+    refuse("npu_moe_token_permute_grad", padded_mode=padded_mode)
+    places = sorted_indices.long()
+    kept = (places < len(grad_permuted_tokens)).unsqueeze(-1)
+    rows = grad_permuted_tokens[places.clamp(max=len(grad_permuted_tokens) - 1)] * kept
+    return rows.view(len(tokens), -1, tokens.shape[-1]).sum(1)
+
+
+def npu_moe_token_unpermute_grad(permuted_tokens, grad_unpermuted_tokens, sorted_indices, probs=None, padded_mode=False,
+                                 restore_shape=None):
+    """(gradient of the tokens, of probs) of npu_moe_token_unpermute."""
+    refuse("npu_moe_token_unpermute_grad", padded_mode=padded_mode)
+    places, grad = sorted_indices.long(), grad_unpermuted_tokens
+    if probs is None:
+        return torch.zeros_like(permuted_tokens).index_copy(0, places, grad), grad.new_empty(0)
+    rows = grad.unsqueeze(1) * probs.unsqueeze(-1).to(grad.dtype)
+    chosen = permuted_tokens[places].view(*probs.shape, -1)
+    return (torch.zeros_like(permuted_tokens).index_copy(0, places, rows.flatten(0, 1)),
+            (chosen * grad.unsqueeze(1)).sum(-1).to(probs.dtype))
+
+
+def npu_moe_re_routing(tokens, expert_token_num_per_rank, *, per_token_scales=None, expert_token_num_type=1, idx_type=0,
+                       tokens_dtype=None):
+    """Tokens that lie by rank and then by expert, brought into the order of experts and then ranks.
+
+    (tokens, their scales, where they came from, tokens per expert); the counts are [ranks, experts].
+    """
+    refuse("npu_moe_re_routing", expert_token_num_type=expert_token_num_type != 1, idx_type=idx_type, tokens_dtype=tokens_dtype)
+    counts = expert_token_num_per_rank.long()
+    ends = counts.flatten().cumsum(0)
+    number = torch.arange(len(tokens), device=tokens.device)
+    part = (number.unsqueeze(1) >= ends).sum(1)  # rank * experts + expert
+    order = (part % counts.shape[1]).argsort(stable=True)
+    scales = tokens.new_empty(0, dtype=torch.float32) if per_token_scales is None else per_token_scales[order]
+    return tokens[order], scales, order.to(torch.int32), counts.sum(0).to(expert_token_num_per_rank.dtype)

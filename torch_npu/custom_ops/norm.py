@@ -61,3 +61,21 @@ def npu_group_norm_silu(input, weight, bias, group, eps=1e-5):
     n, c = input.shape[:2]
     y, mean, rstd = torch.native_group_norm(input.contiguous(), weight, bias, n, c, input[0, 0].numel(), group, eps)
     return silu(y), mean, rstd
+
+
+def npu_group_norm_swish(input, num_groups, weight, bias, eps=1e-5, swish_scale=1.0):
+    """(y * sigmoid(swish_scale * y) of the group norm y, mean, rstd)."""
+    n, c = input.shape[:2]
+    y, mean, rstd = torch.native_group_norm(input.contiguous(), weight, bias, n, c, input[0, 0].numel(), num_groups, eps)
+    return y * torch.sigmoid(swish_scale * y), mean, rstd
+
+
+def npu_deep_norm(x, gx, beta, gamma, alpha=0.3, epsilon=1e-6):
+    """(mean, rstd, layer norm of alpha * x + gx)."""
+    wide = alpha * x.float() + gx.float()
+    y, mean, rstd = torch.native_layer_norm(wide, gamma.shape, gamma.float(), beta.float(), epsilon)
+    return mean, rstd, y.to(x.dtype)
+
+
+def npu_layernorm_grad(grad_out, input, normalized_shape, mean, rstd, weight, bias):
+    return torch.ops.aten.native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, [True] * 3)

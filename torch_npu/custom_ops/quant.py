@@ -5,6 +5,7 @@ from torch.nn.functional import conv2d
 
 from torch_npu.custom_ops import refuse
 from torch_npu.custom_ops.cast import dtype_of
+from torch_npu.custom_ops.norm import npu_add_rms_norm
 
 # Numbers of `dtype` arguments that name a quantised type stand for its integers.
 _INTEGERS = {12: torch.int8, 13: torch.uint8, 14: torch.int32}
@@ -104,3 +105,67 @@ def npu_quant_conv2d(input, weight, scale, strides=1, pads=0, dilations=1, group
     refuse("npu_quant_conv2d", offset_x=offset_x, round_mode=round_mode != "rint")
     product = conv2d(input.double(), weight.double(), None if bias is None else bias.double(), strides, pads, dilations, groups)
     return _finish(product, _scale_of(scale).view(-1, 1, 1), None, offset, output_dtype, torch.float16)
+
+
+def npu_dynamic_quant_asymmetric(input, *, smooth_scales=None, group_index=None, dst_type=None, quant_mode="pertoken", dst_type_max=0.0):
+    """(int8 values, scale, offset) of each row: the smallest number becomes -128, the largest 127."""
+    refuse("npu_dynamic_quant_asymmetric", group_index=group_index is not None, dst_type=dst_type not in (None, 1),
+           quant_mode=quant_mode != "pertoken")
+    x = input.float() if smooth_scales is None else input.float() * smooth_scales.float()
+    largest = x.amax(-1)
+    scale = (largest - x.amin(-1)) / 255.0
+    safe = scale.clamp(min=1e-12)
+    offset = 127.0 - largest / safe
+    return _round_to(x / safe.unsqueeze(-1) + offset.unsqueeze(-1), torch.int8), scale, offset
+
+
+def npu_dequant_bias(x, weight_scale, activation_scale, bias, *, output_dtype=None):
+    """(x + integer bias) * weight scale * activation scale; a floating bias is added at the end."""
+    late = bias is not None and bias.is_floating_point()
+    result = (x if bias is None or late else x + bias).float() * weight_scale.float()
+    if activation_scale is not None:
+        result = result * activation_scale.float().unsqueeze(-1)
+    return (result + bias.float() if late else result).to(output_dtype or torch.float16)
+
+
+def npu_group_quant(x, scale, group_index, *, offset=None, dst_dtype=None):
+    """round(x * the scale of the row's group + offset); group_index holds the ends of the groups."""
+    refuse("npu_group_quant", dst_dtype=dst_dtype not in (None, torch.int8))
+    group = (torch.arange(len(x), device=x.device).unsqueeze(1) >= group_index).sum(1).clamp(max=len(scale) - 1)
+    result = x.float() * scale.float()[group]
+    return _round_to(result if offset is None else result + offset.float(), torch.int8)
+
+
+def npu_add_rms_norm_quant(x1, x2, gamma, scales1, zero_points1, beta=None, scales2=None, zero_points2=None, *, axis=-1, epsilon=1e-6,
+                           div_mode=True, dst_type=None):
+    """(quantised norm, the same by scales2, sum of the inputs); see npu_quantize for div_mode."""
+    refuse("npu_add_rms_norm_quant", dst_type=dst_type not in (None, 1), axis=axis != -1)
+    y, _, x = npu_add_rms_norm(x1, x2, gamma, epsilon)
+    y = y if beta is None else y + beta
+
+    def quantised(scales, zero_points):
+        if scales is None:
+            return y.new_empty(0, dtype=torch.int8)
+        return npu_quantize(y, scales, zero_points, 1, -1, div_mode)
+
+    return quantised(scales1, zero_points1), quantised(scales2, zero_points2), x
+
+
+def npu_add_rms_norm_dynamic_quant(x1, x2, gamma, *, smooth_scale1=None, smooth_scale2=None, beta=None, epsilon=1e-6, output_mask=None,
+                                   y_dtype=None):
+    """(int8 norm, the same smoothed by smooth_scale2, sum of the inputs, scales of both)."""
+    refuse("npu_add_rms_norm_dynamic_quant", output_mask=output_mask is not None, y_dtype=y_dtype not in (None, 1))
+    y, _, x = npu_add_rms_norm(x1, x2, gamma, epsilon)
+    y = y if beta is None else y + beta
+    first, scale1 = npu_dynamic_quant(y, smooth_scales=smooth_scale1)
+    if smooth_scale2 is None:
+        return first, first.new_empty(0), x, scale1, scale1.new_empty(0)
+    second, scale2 = npu_dynamic_quant(y, smooth_scales=smooth_scale2)
+    return first, second, x, scale1, scale2
+
+
+def npu_convert_weight_to_int4pack(weight, inner_k_tiles=0):
+    """Eight int4 numbers of a row in one int32, the first in the lowest bits."""
+    numbers = (weight & 15).to(torch.int64).unflatten(-1, (-1, 8))
+    packed = (numbers << (4 * torch.arange(8, device=weight.device))).sum(-1)
+    return torch.where(packed >= 1 << 31, packed - (1 << 32), packed).to(torch.int32)

@@ -39,3 +39,29 @@ def npu_interleave_rope(x, cos, sin):
     """Pairs that lie side by side are first moved apart, into the two halves that `half` rotates."""
     apart = x.unflatten(-1, (-1, 2)).transpose(-1, -2).flatten(-2)
     return npu_rotary_mul(apart, cos, sin, "half")
+
+
+def npu_mrope(positions, query, key, cos_sin_cache, head_size, *, mrope_section=None, rotary_mode="half", cache_mode="default"):
+    """Rotates [tokens, heads * head_size] by the rows of cos_sin_cache (cosines, then sines) at the tokens' positions.
+
+    With positions [3, tokens], mrope_section says how many frequencies follow each of the three.
+    """
+    if cache_mode != "default":
+        raise NotImplementedError("npu_mrope does not support cache_mode")
+    cos, sin = cos_sin_cache[positions.long()].chunk(2, -1)
+    if positions.dim() == 2:
+        cos, sin = (
+            torch.cat([part[i] for i, part in enumerate(t.split(list(mrope_section), -1))], -1) for t in (cos, sin)
+        )
+    if rotary_mode == "half":
+        cos, sin = (torch.cat([t, t], -1) for t in (cos, sin))
+    else:
+        cos, sin = (t.repeat_interleave(2, -1) for t in (cos, sin))
+    cos, sin = cos.unsqueeze(1).to(query.dtype), sin.unsqueeze(1).to(query.dtype)
+
+    def turn(x):
+        heads = x.unflatten(-1, (-1, head_size))
+        turned, rest = heads[..., : cos.shape[-1]], heads[..., cos.shape[-1] :]
+        return torch.cat([turned * cos + _rotate(turned, rotary_mode) * sin, rest], -1).flatten(-2)
+
+    return turn(query), turn(key)
