@@ -4,8 +4,10 @@ import csv
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -206,10 +208,55 @@ def test_nothing_of_the_project_is_run(tmp_path):
     assert main(["analyse", "-i", str(tmp_path), "--third-party"]) == 0
 
 
-def test_imported_packages_are_read(tmp_path, capsys):
-    (tmp_path / "main.py").write_text("import pytest\n")
-    assert main(["analyse", "-i", str(tmp_path), "--third-party", "--json", "-"]) == 0
-    assert "pytest" in json.loads(capsys.readouterr().out)["third_party"]
+def test_imported_packages_are_read(tmp_path, capsys, monkeypatch):
+    """Python and native sources of a package that is installed, and that is never imported for it."""
+    package = tmp_path / "site" / "fastops"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("import torch\nraise SystemExit('ran')\ntorch.cuda.cudart()\ntorch.cuda.synchronize()\n")
+    (package / "scan.cu").write_text("__global__ void scan(float* x) {}\n")
+    monkeypatch.syspath_prepend(str(package.parent))
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "main.py").write_text("import fastops\n")
+    command = ["analyse", "-i", str(tmp_path / "project"), "--third-party"]
+    assert main([*command, "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)["third_party"]["fastops"]
+    assert found == {"files": 2, "cuda": 2, "kernels": ["scan.cu"], "unsupported": ["torch.cuda.cudart"]}
+    assert main(command) == 0
+    assert "fastops: 2 files, 2 uses of torch.cuda, CUDA code in scan.cu, not supported: torch.cuda.cudart" in capsys.readouterr().out
+
+
+def test_native_sources_and_float64_of_a_project(tmp_path, capsys):
+    """The command line: C++ and .cu beside Python, float64 warned about, and the JSON has all of it."""
+    (tmp_path / "ops.cu").write_text("__global__ void twice(float* x) {}\nvoid f() { twice<<<1, 1>>>(0); cudaFree(0); }\n")
+    (tmp_path / "ops.cpp").write_text("#include <torch/extension.h>\nauto f(at::Tensor x) { return at::relu(x); }\n")
+    (tmp_path / "main.py").write_text("import torch\nx = torch.zeros(2, dtype=torch.float64)\n")
+    assert main(["analyse", "-i", str(tmp_path), "--json", str(tmp_path / "a.json"), "--fail-on", "never"]) == 0
+    printed = capsys.readouterr().out
+    assert "ops.cu:1 twice: a CUDA kernel" in printed and "cudaFree" in printed
+    assert "warning: 1 places touch precision (float64, TF32)" in printed
+    result = json.loads((tmp_path / "a.json").read_text())
+    assert next(row for row in result["apis"] if row["api"] == "aten::relu")["support"] == "native"
+    kinds = {(finding["file"], finding["kind"]) for finding in result["findings"]}
+    assert {("ops.cu", "cuda_op_list"), ("main.py", "api_precision_advice")} <= kinds
+    assert result["files"] == 3 and result["lines"] == 6
+
+
+@pytest.mark.slow
+def test_speed_in_lines_of_source_for_a_minute_of_cpu(tmp_path, capsys):
+    """Sources that others wrote: torch's own. CPU time, as the machine may have other work."""
+    root = Path(torch.__file__).parent
+    for folder in ("nn/modules", "distributed/fsdp"):
+        shutil.copytree(root / folder, tmp_path / "project" / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    lines = sum(path.read_text().count("\n") for path in tmp_path.rglob("*.py"))
+    for command in (["analyse", "--fail-on", "never"], ["convert", "-o", str(tmp_path / "out")]):
+        if command[0] == "convert":
+            pytest.importorskip("libcst", reason="conversion needs libcst")
+        start = time.process_time()
+        assert main([*command, "-i", str(tmp_path / "project")]) == 0
+        speed = 60 * lines / (time.process_time() - start)
+        with capsys.disabled():
+            print(f"\n{command[0]}: {lines} lines, {speed:,.0f} lines a minute of CPU")
+        assert lines > 20_000 and speed >= 20_000
 
 
 # -- dynamic

@@ -219,8 +219,12 @@ def test_profiler_activities(transfer):
         torch.cuda.nvtx.range_push("marked")
         torch.ones(2).cuda().mul(2)
         torch.cuda.nvtx.range_pop()
+        first, second = torch.cuda.nvtx.range_start("first"), torch.cuda.nvtx.range_start("second")
+        torch.cuda.nvtx.range_end(first)
+        torch.cuda.nvtx.range_end(second)
+        torch.cuda.nvtx.range_end(second)  # closed already: nothing happens, as on CUDA
     names = {event.key for event in prof.key_averages()}
-    assert "aten::mul" in names and "marked" in names
+    assert {"aten::mul", "marked", "first", "second"} <= names
     assert prof.key_averages().table(sort_by="self_cuda_time_total")
 
 

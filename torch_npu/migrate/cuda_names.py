@@ -1,5 +1,8 @@
 """How CUDA's names are said on npu: the rules of the converter, and the table of docs/cuda_to_npu.md."""
 
+import functools
+import inspect
+
 import torch
 
 from torch_npu.contrib._transfer import table
@@ -72,19 +75,44 @@ def _pair_on_npu(text: str) -> str:
     return ":".join(words.get(word, word) for word in text.split(":"))
 
 
+_SUBMODULES = ("amp", "nvtx")
+
+
 def markdown_table() -> str:
     """CUDA name, npu name, difference, for every public name of torch.cuda and the rules above."""
     rows = []
-    for name in sorted(torch.cuda.__all__):
-        if name in vars(torch.cuda) and type(vars(torch.cuda)[name]).__name__ == "module":
-            continue
+    names = [name for name in torch.cuda.__all__ if not inspect.ismodule(vars(torch.cuda).get(name))]
+    names += [f"{module}.{name}" for module in _SUBMODULES for name in getattr(torch.cuda, module).__all__]
+    for name in sorted(names):
         ours = on_npu(f"torch.cuda.{name}")
-        rows.append((f"torch.cuda.{name}", ours, DIFFERENCES.get(name, "") if ours else why_not(f"torch.cuda.{name}")))
+        rows.append((f"torch.cuda.{name}", ours, _difference(name) if ours else why_not(f"torch.cuda.{name}")))
     rows += [(name, f"{ours}({argument})" if argument else ours, "") for name, (ours, argument) in CALLS.items()]
     rows += OTHER_ROWS
     lines = ["| CUDA | npu | difference |", "| --- | --- | --- |"]
     lines += [f"| `{cuda}` | {f'`{npu}`' if npu else '–'} | {text} |" for cuda, npu, text in rows]
     return "\n".join(lines) + "\n"
+
+
+def _difference(name: str) -> str:
+    """What a user notices: a remark, and the parameters and methods that npu's object lacks."""
+    cuda, npu = (functools.reduce(getattr, text.split("."), torch) for text in (f"cuda.{name}", on_npu(f"torch.cuda.{name}")[6:]))
+    parts = [DIFFERENCES[name]] if name in DIFFERENCES else []
+    missing = [word for word in _words(cuda) if word not in _words(npu)]
+    if missing and not name.endswith("Tensor"):  # those make tensors, and are none themselves
+        what = "attribute" if inspect.isclass(cuda) else "parameter"
+        parts.append(f"no {what} " + ", ".join(f"`{word}`" for word in missing))
+    return "; ".join(parts)
+
+
+def _words(value: object) -> list[str]:
+    """The public attributes of a class, the parameters of a function. A function that takes anything lacks nothing."""
+    if inspect.isclass(value):
+        return [name for name in dir(value) if not name.startswith("_")]
+    try:
+        parameters = inspect.signature(value).parameters if callable(value) else {}
+    except ValueError:
+        return []
+    return [name for name in parameters if name not in ("args", "kwargs")]
 
 
 DIFFERENCES = {

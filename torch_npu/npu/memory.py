@@ -396,8 +396,11 @@ def use_mem_pool(pool: MemPool, device=None) -> Iterator[None]:
 # ---- snapshots and history -------------------------------------------------------------------------------------------
 
 
-def memory_snapshot(mempool_id=None) -> list[dict[str, Any]]:
-    """The segments of all cards, or of one MemPool, with their blocks; see _snapshot() for the fields."""
+def memory_snapshot(mempool_id=None, include_traces: bool = True) -> list[dict[str, Any]]:
+    """The segments of all cards, or of one MemPool, with their blocks; see _snapshot() for the fields.
+
+    `include_traces` is accepted as by torch.cuda: segments hold no traces, so it changes nothing.
+    """
     return _C.memory_snapshot(tuple(mempool_id or (0, 0)), with_traces=False)["segments"]
 
 

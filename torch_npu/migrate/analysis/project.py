@@ -139,7 +139,8 @@ def table(result: dict) -> str:
     lines += [f"error      {error['file']}: {error['error']}" for error in result["errors"]]
     for name, found in result.get("third_party", {}).items():
         missing = f", not supported: {', '.join(found['unsupported'])}" if found["unsupported"] else ""
-        lines.append(f"package    {name}: {found['files']} files, {found['cuda']} uses of torch.cuda{missing}")
+        kernels = f", CUDA code in {', '.join(found['kernels'])}" if found["kernels"] else ""
+        lines.append(f"package    {name}: {found['files']} files, {found['cuda']} uses of torch.cuda{kernels}{missing}")
     counts = ", ".join(f"{result['support'].get(str(kind), 0)} {kind}" for kind in Support)
     lines.append(f"{result['files']} files, {result['lines']} lines in {result['seconds']:.1f} s; torch APIs: {counts}")
     return "\n".join(lines)
@@ -158,13 +159,15 @@ def read_packages(analyses: list[Analysis]) -> dict[str, dict]:
         if spec is None or not spec.submodule_search_locations:
             continue
         root = Path(list(spec.submodule_search_locations)[0])
-        entries = [entry for entry, _ in zip(project.sources(root), range(_MAX_PACKAGE_FILES)) if entry.suffix == ".py"]
+        entries = [entry for entry in project.sources(root) if entry.suffix in {".py", *NATIVE_SUFFIXES}][:_MAX_PACKAGE_FILES]
         read = list(analyse(entries))
         uses = Counter(use.api for analysis in read for use in analysis.uses if use.certain)
-        missing = sorted({finding.api for analysis in read for finding in analysis.findings if finding.kind is Kind.UNSUPPORTED})
+        findings = [finding for analysis in read for finding in analysis.findings]
+        missing = sorted({finding.api for finding in findings if finding.kind is Kind.UNSUPPORTED})
         found[name] = {
             "files": len(read),
             "cuda": sum(count for api, count in uses.items() if api.startswith("torch.cuda")),
+            "kernels": sorted({f.file for f in findings if f.kind is Kind.CUDA and Path(f.file).suffix in NATIVE_SUFFIXES}),
             "unsupported": missing,
         }
     return found
