@@ -1,7 +1,9 @@
 """transfer_to_npu: what a script written for CUDA says means npu, until undo()."""
 
+import json
 import sys
 import types
+from pathlib import Path
 
 import pytest
 import torch
@@ -320,6 +322,64 @@ print("ok")
 """
     )
     assert out == "ok"
+
+
+# What stays as it is although the official plugin rebinds it. A name stands for everything below it.
+LEFT_ALONE = {
+    "torch.Event::__new__": "torch.Event is replaced as a whole",
+    "torch.Generator::__new__": "torch.Generator is replaced as a whole",
+    "torch.Tensor::__torch_function__": "functions are redirected, not the protocol",
+    "torch.frombuffer": "takes no device",
+    "torch.jit.script": "TorchScript keeps working",
+    "torch.jit.script_method": "TorchScript keeps working",
+    "torch.profiler": "torch's own profiler runs; its activities are rewritten when it is made",
+    "torch._C._profiler.ProfilerActivity": "as torch.profiler",
+    "torch.autograd": "as torch.profiler",
+    "torch._dynamo.utils.has_triton": "torch.compile knows npu by itself",
+    "torch._inductor": "torch.compile knows npu by itself",
+    "torch.utils._triton.has_triton": "torch.compile knows npu by itself",
+    "torch._utils._get_available_device_type": "finds npu by itself",
+    "torch.distributed.checkpoint.filesystem._OverlappingCpuLoader::__init__": "finds npu by torch._utils",
+    "torch.cuda.amp.autocast_mode": "the names in it are replaced",
+    "torch.cuda.amp.common": "the names in it are replaced",
+    "torch.cuda.amp.grad_scaler": "the names in it are replaced",
+    "torch.utils.cpp_extension.include_paths": "extensions for npu name their folders",
+}
+
+
+@pytest.mark.slow
+def test_surface_is_the_one_of_the_official_plugin(check):
+    """transfer_surface.txt lists what the official plugin rebinds: all of it is rebound here, or LEFT_ALONE says why not."""
+    names = [line for line in (Path(__file__).parent / "transfer_surface.txt").read_text().splitlines() if not line.startswith("#")]
+    assert len(names) > 400
+    out = check(
+        f"""
+import importlib, inspect, json
+MISSING = object()
+def find(name):
+    path, _, attribute = name.partition("::")
+    parts = path.split(".")
+    for size in range(len(parts), 0, -1):
+        try:
+            value = importlib.import_module(".".join(parts[:size]))
+            for part in parts[size:]:
+                value = getattr(value, part)
+            return inspect.getattr_static(value, attribute) if attribute else value
+        except (ImportError, AttributeError, RuntimeError, NotImplementedError, AssertionError):
+            continue
+    return MISSING
+names = {names!r}
+before = {{name: find(name) for name in names}}
+from torch_npu.contrib import transfer_to_npu
+print(json.dumps([name for name in names if find(name) is before[name]]))
+""",
+        timeout=400,
+    )
+    same = json.loads(out.splitlines()[-1])
+    covered = {name: [prefix for prefix in LEFT_ALONE if name == prefix or name.startswith((prefix + ".", prefix + "::"))] for name in same}
+    assert [name for name, prefixes in covered.items() if not prefixes] == []
+    assert LEFT_ALONE.keys() <= {prefix for prefixes in covered.values() for prefix in prefixes}, "reasons for names that are rebound"
+    print(f"{len(names)} names, {len(same)} left alone for {len(LEFT_ALONE)} reasons")
 
 
 def test_every_name_of_the_table_exists_in_torch(check):

@@ -21,6 +21,8 @@ ARGUMENTS: dict[str, str] = {
     "torch.fft.rfftfreq": "device",
     "torch:Tensor.to": "device@1",
     "torch:Tensor.pin_memory": "device@1",
+    "torch._pin_memory": "device@1",
+    "torch._cudnn_init_dropout_state": "device",
     "torch.nn:Module.to": "device@1",
     "torch.nn:Module.to_empty": "device",
     "torch:UntypedStorage.__new__": "device",
