@@ -4,8 +4,10 @@
 #   stress      threads x streams x cards at random for a minute, in every mode of softnpu and the task queue
 #   ops         torch's OpInfo database, every operator and type on npu against the CPU; tables in build/sweep
 #   errors      its error inputs: the CPU's exception types, at every level of the task queue
+#   types       types that the CPU refuses: its exceptions, at once at every level of the task queue
 #   modules     torch's ModuleInfo database, forward and backward;  optim  its optimisers: loop, foreach, fused
-#   random      elementwise operators and reductions on seeded random inputs; a failing row names its seed
+#   random      elementwise operators and reductions on seeded random inputs, and inputs of more than 2^31 bytes; a failing row names its seed
+#   trace       what operators copy between host and device, and wait for; nothing but what test/expect/waits.yaml lists
 #   distributed collectives x types x reductions x sizes and training with 2, 4 and 8 ranks; faults; 200 rounds of init
 #   models      networks trained on CPU and npu side by side, libraries from PyPI, memory over 2,000 steps
 set -euo pipefail
@@ -22,12 +24,12 @@ sanitized() {
 }
 
 case "$sweep" in
-  errors)
+  errors | types)
     for queue in 0 1 2; do
       echo "== TASK_QUEUE_ENABLE=$queue"
-      TASK_QUEUE_ENABLE=$queue python3 test/ops/sweep.py errors --out "build/sweep/errors$queue" "$@"
+      TASK_QUEUE_ENABLE=$queue python3 test/ops/sweep.py "$sweep" --out "build/sweep/$sweep$queue" "$@"
     done ;;
-  ops | modules | optim | random)
+  ops | modules | optim | random | trace)
     python3 test/ops/sweep.py "$sweep" --out "build/sweep/$sweep" "$@" ;;
   asan)
     # The suppressions name torch's libraries only.
@@ -58,6 +60,6 @@ case "$sweep" in
     python3 test/models/flatness.py || failed=1
     exit $failed ;;
   *)
-    sed -n '2,10s/^# //p' "$0" >&2
+    sed -n '2,13s/^# //p' "$0" >&2
     exit 1 ;;
 esac

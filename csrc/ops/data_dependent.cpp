@@ -145,15 +145,25 @@ Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_si
   return out;
 }
 
-// As many rows as asked for: the first ones that are not zero, then the fill value.
+// As many rows as asked for: the first ones that are not zero, then the fill value. The size is given, so nobody waits: every
+// element that is not zero writes its position where its number among them says, the others beyond the end.
 Tensor& nonzero_static_out(const Tensor& self, int64_t size, int64_t fill_value, Tensor& out) {
   TORCH_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
   TORCH_CHECK(out.scalar_type() == at::kLong, "nonzero_static: Expected out tensor to have scalar type Long but got ", out.scalar_type());
-  const auto found = find_nonzero(self);
-  const int64_t rows = std::min(size, found.size(0));
   at::native::resize_output(out, {size, self.dim()});
-  out.narrow(0, 0, rows).copy_(found.narrow(0, 0, rows));
-  out.narrow(0, rows, size - rows).fill_(fill_value);
+  if (size == 0 || self.dim() == 0) return out;
+  const auto options = self.options().dtype(at::kLong);
+  const auto hit = self.ne(0).reshape({-1});
+  const auto number = hit.cumsum(0).sub_(1);
+  const auto target = number.masked_fill(hit.logical_not().logical_or_(number.ge(size)), size);
+  const auto found = at::full({size + 1}, -1, options).scatter_(0, target, at::arange(self.numel(), options)).narrow(0, 0, size);
+  int64_t step = self.numel();
+  for (int64_t d = 0; d < self.dim(); d++) {
+    const int64_t n = std::max<int64_t>(1, self.size(d));
+    step /= n;
+    out.select(1, d).copy_(found.div(std::max<int64_t>(1, step), "floor").remainder_(n));
+  }
+  out.masked_fill_(found.lt(0).unsqueeze(1), fill_value);
   return out;
 }
 

@@ -1,11 +1,13 @@
 // The two-phase call: executor cache, workspace, task queue. See Note [Packed calls] in exec.h.
 #include <ATen/Context.h>
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "acl/check.h"
 #include "acl/library.h"
@@ -38,6 +40,8 @@ C10_NOINLINE void resolve(AclOp& op) {
 
 [[noreturn]] C10_NOINLINE void phase_one_failed(const AclOp& op, int code) {
   const char* text = acl::api().aclGetRecentErrMsg();
+  // CANN's words for a data type that an operator lacks, and ATen's.
+  TORCH_CHECK_NOT_IMPLEMENTED(!text || !strstr(text, "not implemented for"), text);
   TORCH_CHECK(false, op.name, " refused its arguments: ", text ? text : "no reason given", " (code ", code, ")");
 }
 
@@ -54,8 +58,8 @@ struct CacheScope {
   ~CacheScope() { acl::api().UnInitPTACacheThreadLocal(); }
 };
 
-// Note [Word 0]: names the operator, an aligned address; its lowest bit says whether torch asked for deterministic
-// algorithms when the operator was called. So executors of both kinds live side by side in the cache, a call keeps its
+// Note [Word 0]: names the operator, an aligned address of 48 bits; the bits above mix the types of the call's tensors, and the
+// lowest one says whether torch asked for deterministic algorithms when the operator was called. So executors of both kinds live side by side in the cache, a call keeps its
 // kind on its way through the task queue, and the provider, which has one switch, is told only when one is built.
 constexpr uint64_t kDeterministic = 1;
 
@@ -152,6 +156,34 @@ void push_packed(const AclOp& op, PhaseOne phase_one, const Packer& a, aclrtStre
   task_queue::push(&run_packed, payload.data(), payload.size() * 8);
 }
 
+// Note [First call at level 2]: data types that an operator refuses are the caller's mistake and are to be raised where it
+// was made. Phase one says so, on the consumer; so calls go the way of level 1 until one with their types has passed it.
+class KnownTypes {
+ public:
+  bool contains(uint64_t word) {  // word 0 of a call
+    static thread_local std::array<uint64_t, 256> recent{};
+    auto& entry = recent[(word >> 4 ^ word >> 48) % recent.size()];
+    if (C10_LIKELY(entry == word)) return true;
+    std::lock_guard lock(mutex_);
+    if (!known_.count(word)) return false;
+    entry = word;
+    return true;
+  }
+  void add(uint64_t word) {
+    std::lock_guard lock(mutex_);
+    known_.insert(word);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<uint64_t> known_;
+};
+
+KnownTypes& known_types() {
+  static auto* all = new KnownTypes;  // leaked: threads may outlive static destruction
+  return *all;
+}
+
 }  // namespace
 
 bool has_op(const char* name) { return acl::available() && acl::op_symbol(name) != nullptr; }
@@ -161,8 +193,9 @@ void launch(AclOp& op, PhaseOne phase_one, Packer& a) {
   a.words[0] |= deterministic_bit();
   const aclrtStream stream = current_stream_handle();
   const int level = task_queue::level();
-  if (C10_UNLIKELY(level == 2)) return push_packed(op, phase_one, a, stream);
+  if (C10_UNLIKELY(level == 2) && known_types().contains(a.words[0])) return push_packed(op, phase_one, a, stream);
   const auto p = prepare(op, phase_one, a.words.data(), a.words.size(), a.addresses.data(), a.addresses.size());
+  if (C10_UNLIKELY(level == 2)) known_types().add(a.words[0]);
   c10::DataPtr workspace;
   if (p.workspace_size) workspace = caching_allocator::allocate_workspace(p.workspace_size);
   if (C10_LIKELY(level == 0)) {

@@ -22,6 +22,8 @@ namespace {
 //   text          7 | bytes << 8, then the bytes, padded with zeros
 enum Head : uint64_t { kTensor = 1, kTensorList, kScalar, kScalarList, kInts, kBools, kText };
 
+constexpr uint64_t kAddressBits = (uint64_t{1} << 48) - 1;  // of word 0, see Note [Word 0] in launch.cpp
+
 int destroy_tensor(const void* t) { return acl::api().aclDestroyTensor(static_cast<const aclTensor*>(t)); }
 int destroy_tensor_list(const void* t) { return acl::api().aclDestroyTensorList(static_cast<const aclTensorList*>(t)); }
 int destroy_scalar(const void* t) { return acl::api().aclDestroyScalar(static_cast<const aclScalar*>(t)); }
@@ -81,7 +83,9 @@ void Packer::add(const at::Tensor& t) {
   const size_t at = words.size();
   words.resize_for_overwrite(at + 3 + 2 * dim);
   uint64_t* w = words.data() + at;
-  w[0] = kTensor | static_cast<uint64_t>(acl_type(t.scalar_type())) << 8 | dim << 16;
+  const auto type = static_cast<uint64_t>(acl_type(t.scalar_type()));
+  w[0] = kTensor | type << 8 | dim << 16;
+  words[0] = (words[0] & kAddressBits) | (((words[0] >> 48) * 41 + type) & 0xffff) << 48;
   memcpy(w + 1, sizes.data(), dim * 8);
   memcpy(w + 1 + dim, strides.data(), dim * 8);
   w[1 + 2 * dim] = impl->storage_offset();

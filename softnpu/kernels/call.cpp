@@ -72,11 +72,15 @@ void Call::capture_thread_state() {
   threads_ = at::get_num_threads();
 }
 
-void Call::run() {
+void Call::compute() {
   CleanState clean(mxcsr_, threads_);
+  op.run(*this);
+}
+
+void Call::run() {
   if (workspace_bytes) check_workspace();
   try {
-    op.run(*this);
+    compute();
   } catch (const Failure&) {
     throw;
   } catch (const c10::Error& e) {

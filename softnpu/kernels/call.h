@@ -34,6 +34,7 @@ struct Operator {
   uint64_t outputs;    // bit i: argument i is written
   uint64_t optional;   // bit i: argument i may be NULL
   bool workspace;      // asks for scratch memory
+  bool trial;          // may run twice, see Note [Trial run] in trial.h
 };
 
 using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, std::vector<Scalar>, std::vector<int64_t>,
@@ -52,6 +53,7 @@ class Call final : public aclOpExecutor {
   explicit Call(const Operator& op) : op(op) {}
 
   void run() override;
+  void compute();  // the kernel itself; throws what ATen throws
   std::string describe() const override;
   void release() noexcept override;
 

@@ -10,6 +10,8 @@
 #include "runtime/address.h"
 #include "runtime/config.h"
 #include "runtime/error.h"
+#include "soc_limits.h"
+#include "trial.h"
 
 namespace softnpu::kernels {
 
@@ -134,6 +136,8 @@ int plan(const Operator& op, std::initializer_list<Argument> arguments, uint64_t
     size_t i = 0;
     for (const auto& a : arguments) call->values.push_back(convert(op, i++, a, *call));
     check(*call);
+    if (config().strict) check_limits(*call);
+    if (op.trial) try_types(*call);
     call->workspace_bytes = workspace_for(op, *call);
     *workspace_size = call->workspace_bytes;
     *executor = cache::adopt(std::move(call));

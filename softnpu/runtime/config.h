@@ -22,7 +22,7 @@ constexpr int kMaxCards = 64;
 // | SOFTNPU_THREADS           | see right   | threads of one kernel; default OMP_NUM_THREADS, else the usable cores  |
 // | SOFTNPU_WORKSPACE         | (unset)     | all: every operator asks for a workspace                               |
 // | SOFTNPU_TRACE             | 0           | 1: one line on stderr for each task that runs                          |
-// | SOFTNPU_STRICT            | 0           | 1: check the addresses of every launch, fill new memory with a pattern |
+// | SOFTNPU_STRICT            | 0           | 1: refuse what the chip is known to refuse; new memory has a pattern   |
 // | HCCL_CONNECT_TIMEOUT      | 120         | seconds for all ranks to come together when a communicator is made     |
 // | HCCL_EXEC_TIMEOUT         | 1800        | seconds a collective waits for the other ranks; 0: for ever            |
 // | ASCEND_RT_VISIBLE_DEVICES | (unset)     | which cards the process sees, in which order, as CANN has it           |

@@ -7,7 +7,10 @@
     python test/ops/sweep.py errors                     error inputs of op_db: the CPU's exception types
     python test/ops/sweep.py modules                    modules (module_db), forward and backward
     python test/ops/sweep.py optim                      optimisers (optim_db): loop, foreach, fused
-    python test/ops/sweep.py random                     elementwise operators and reductions on seeded random inputs
+    python test/ops/sweep.py random                     elementwise operators and reductions on seeded random inputs,
+                                                        and common ones on more than 2^31 bytes (9 GiB; --op large:)
+    python test/ops/sweep.py trace                      what operators copy between host and device, and wait for
+    python test/ops/sweep.py types                      types that the CPU refuses: the same exception, at once
 
 Ends with code 1 if a pair does not do what test/expect says.
 """
@@ -22,11 +25,14 @@ from pathlib import Path
 
 import errors
 import expect
+import hidden_copies
+import large_inputs
 import modules
 import opinfo
 import optimizers
 import pool
 import random_inputs
+import refused_types
 import torch
 
 DTYPES = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "uint8", "bool", "complex64")
@@ -73,7 +79,7 @@ def summary(answers: dict[tuple[str, str], dict]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("database", nargs="?", default="ops", choices=("ops", "errors", "modules", "optim", "random"))
+    parser.add_argument("database", nargs="?", default="ops", choices=("ops", "errors", "modules", "optim", "random", "trace", "types"))
     parser.add_argument("--op", default="", help="regular expression that the operator's name matches from its beginning")
     parser.add_argument("--dtype", nargs="+", default=DTYPES, choices=DTYPES)
     parser.add_argument("--limit", type=int, help="samples per check (default: all)")
@@ -85,7 +91,8 @@ def main() -> int:
     options = parser.parse_args()
 
     listed = {"ops": lambda: opinfo.pairs([getattr(torch, d) for d in options.dtype]), "errors": errors.pairs, "modules": modules.pairs,
-              "optim": optimizers.pairs, "random": random_inputs.pairs}
+              "optim": optimizers.pairs, "random": lambda: random_inputs.pairs() + large_inputs.pairs(), "trace": hidden_copies.pairs,
+              "types": refused_types.pairs}
     pairs = [(op, str(dtype).removeprefix("torch.")) for op, dtype in listed[options.database]() if re.match(options.op, op)]
     options.out.mkdir(parents=True, exist_ok=True)
     journal = options.out / "sweep.jsonl"
@@ -102,13 +109,18 @@ def main() -> int:
         print(f"\r{sum(done.values())}/{len(pairs)} {dict(done)} {op[:40]:40}", end="", file=sys.stderr, flush=True)
 
     left = [pair for pair in pairs if pair not in answers]
-    answers |= pool.run(left, options.limit, options.workers, options.seconds, options.fallback, report, options.database)
+    # Large inputs need the machine's memory for themselves.
+    for chosen, workers in (([p for p in left if not p[0].startswith(large_inputs.PREFIX)], options.workers),
+                            ([p for p in left if p[0].startswith(large_inputs.PREFIX)], 1)):
+        answers |= pool.run(chosen, options.limit, workers, options.seconds, options.fallback, report, options.database)
     print(file=sys.stderr)
     rows = [{"op": op, "dtype": dtype, **answer} for (op, dtype), answer in sorted(answers.items())]
     (options.out / "sweep.json").write_text(json.dumps(rows, indent=1))
     (options.out / "sweep.md").write_text(summary(answers))
     print(*summary(answers).split("\n\n")[:2], sep="\n\n")
     surprises = [text for (op, dtype), answer in sorted(answers.items()) for text in expect.surprises(op, dtype, answer["checks"])]
+    if options.database == "trace" and not options.op:
+        surprises += hidden_copies.stale({op: answer.get("found", []) for (op, _), answer in answers.items()})
     print(*surprises, sep="\n")
     return 1 if surprises else 0
 

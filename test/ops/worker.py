@@ -13,10 +13,13 @@ answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
 import errors  # noqa: E402
+import hidden_copies  # noqa: E402
+import large_inputs  # noqa: E402
 import modules  # noqa: E402
 import opinfo  # noqa: E402
 import optimizers  # noqa: E402
 import random_inputs  # noqa: E402
+import refused_types  # noqa: E402
 import torch  # noqa: E402
 
 import torch_npu  # noqa: E402
@@ -25,7 +28,8 @@ warnings.simplefilter("ignore")
 torch.set_num_threads(1)
 
 
-DATABASES = {"ops": opinfo, "errors": errors, "modules": modules, "optim": optimizers, "random": random_inputs}
+DATABASES = {"ops": opinfo, "errors": errors, "modules": modules, "optim": optimizers, "random": random_inputs,
+             "trace": hidden_copies, "types": refused_types}
 
 
 def answer(value: dict) -> None:
@@ -45,7 +49,8 @@ for line in sys.stdin:
     request = json.loads(line)
     torch_npu.utils.reset_fallback_counts()
     start = time.monotonic()
-    comparison = DATABASES[request["database"]].Comparison(request["op"], getattr(torch, request["dtype"]), request["limit"])
+    database = large_inputs if request["op"].startswith(large_inputs.PREFIX) else DATABASES[request["database"]]
+    comparison = database.Comparison(request["op"], getattr(torch, request["dtype"]), request["limit"])
     checks = {name: asdict(result) for name, result in comparison.run().items()}
     answer({"checks": checks, "missing": sorted(torch_npu.utils.fallback_counts()), "launched": launched(),
-            "seconds": round(time.monotonic() - start, 3)})
+            "found": sorted(getattr(comparison, "found", ())), "seconds": round(time.monotonic() - start, 3)})

@@ -105,3 +105,60 @@ def test_npu_tensor_is_not_sent_to_another_process():
         with pytest.raises(RuntimeError, match=r"cannot be sent to another process: send tensor\.cpu\(\)"):
             ForkingPickler.dumps(tensor)
     ForkingPickler.dumps(torch.ones(2))
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_type_without_kernel_is_the_cpus_error_at_once(level, check):
+    code = """
+for call in (lambda x: x.bitwise_not(), lambda x: x.gcd(x), lambda x: torch.nn.functional.one_hot(x, 3)):
+    errors = []
+    for device in ("cpu", "npu", "npu"):
+        try:
+            call(torch.ones(3, device=device))
+        except Exception as error:
+            errors.append(error)
+    assert len(errors) == 3 and len({type(e) for e in errors}) == 1, errors
+    if isinstance(errors[0], NotImplementedError):
+        assert str(errors[0]) in str(errors[1]) and "aclnn" in str(errors[1]), errors
+try:
+    torch.ones(3, dtype=torch.int64, device="npu").softmax(0)
+except NotImplementedError as error:
+    assert "not implemented for 'Long'" in str(error), error
+else:
+    raise AssertionError("accepted")
+torch.npu.synchronize()
+print("done")
+"""
+    assert "done" in check(code, TASK_QUEUE_ENABLE=str(level))
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_strict_mode_names_operator_argument_type_and_chip(level, check):
+    code = """
+x = torch.ones(3, dtype=torch.float64).npu()
+assert x.float().sum().item() == 3
+try:
+    x.exp()
+except NotImplementedError as error:
+    assert "aclnnExp: argument 'self' is not implemented for float64 on Ascend910B1" in str(error), error
+else:
+    raise AssertionError("accepted")
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.GELU(), torch.nn.Linear(8, 2)).npu()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+for _ in range(3):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(torch.randn(6, 4, device="npu")), torch.randint(2, (6,), device="npu"))
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+print(loss.item(), "done")
+"""
+    assert "done" in check(code, SOFTNPU_STRICT="1", TASK_QUEUE_ENABLE=str(level))
+    code = """
+try:
+    torch.ones(3, device="npu").bfloat16()
+except NotImplementedError as error:
+    assert "bfloat16 on Ascend910A" in str(error), error
+    print("done")
+"""
+    assert "done" in check(code, SOFTNPU_STRICT="1", SOFTNPU_SOC="Ascend910A", TASK_QUEUE_ENABLE=str(level))

@@ -4,6 +4,7 @@ A kernel table maps an operator to a C++ statement over the argument names of ab
 
     includes: [ATen/CPUFunctions.h]      # headers the statements need
     workspace: true                      # operators of this file ask for scratch memory (default false)
+    trial: false                         # do not try them, see Note [Trial run] in trial.h (default true)
     kernels:
       aclnnAdd: at::cpu::add_out(out, self, other, alpha)
 
@@ -31,6 +32,7 @@ class Kernel:
     statement: str
     loop: str
     workspace: bool
+    trial: bool
 
 
 @dataclass
@@ -52,7 +54,7 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
                 raise SystemExit(f"{file.name}: {name} has a kernel already")
             statement, loop = statement if isinstance(statement, list) else (statement, "")
             seen.add(name)
-            kernels.append(Kernel(signatures[name], statement, loop, table.get("workspace", False)))
+            kernels.append(Kernel(signatures[name], statement, loop, table.get("workspace", False), table.get("trial", True)))
         tables.append(Table(file.stem, table.get("includes", []), kernels))
     return tables
 
@@ -90,7 +92,7 @@ static void run_{name}(Call& call) {{
 {emit_loop(kernel.loop)}  {kernel.statement};
 }}
 static const Operator op_{name}{{"{name}", &run_{name}, "{arguments}", Operator::Shape::{signature.shape},
-    {dtype_mask(signature.dtypes)}, {bits["written"]}ull, {bits["optional"]}ull, {str(kernel.workspace).lower()}}};
+    {dtype_mask(signature.dtypes)}, {bits["written"]}ull, {bits["optional"]}ull, {str(kernel.workspace).lower()}, {str(kernel.trial).lower()}}};
 ENTRY int {name}GetWorkspaceSize({parameters}, uint64_t* workspace_size_, aclOpExecutor** executor_) {{
   return plan(op_{name}, {{{names}}}, workspace_size_, executor_);
 }}

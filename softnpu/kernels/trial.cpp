@@ -1,0 +1,119 @@
+#include "trial.h"
+
+#include <ATen/ops/full.h>
+
+#include <cstring>
+#include <mutex>
+#include <unordered_set>
+
+#include "runtime/error.h"
+
+namespace softnpu::kernels {
+
+namespace {
+
+constexpr int64_t kMostElements = int64_t{1} << 16;  // of all tensors of a call that is tried
+
+// Operator and types of one call, as a number.
+class Signature {
+ public:
+  explicit Signature(const Call& call) {
+    add(reinterpret_cast<uint64_t>(&call.op));
+    for (const Value& value : call.values) std::visit(*this, value);
+  }
+  void operator()(const Tensor& t) { add(t.defined() ? static_cast<uint64_t>(t.scalar_type()) : 255); }
+  void operator()(const std::vector<Tensor>& list) {
+    const Tensor* last = nullptr;
+    for (const Tensor& t : list) {
+      if (!last || t.defined() != last->defined() || (t.defined() && t.scalar_type() != last->scalar_type())) (*this)(t);
+      last = &t;
+    }
+  }
+  void operator()(const Scalar& s) { add(static_cast<uint64_t>(s.type())); }
+  void operator()(ScalarType type) { add(static_cast<uint64_t>(type)); }
+  template <class T>
+  void operator()(const T&) { add(256); }
+  uint64_t value() const { return value_; }
+
+ private:
+  void add(uint64_t word) { value_ = (value_ ^ word) * 0x9e3779b97f4a7c15ull, value_ ^= value_ >> 29; }
+  uint64_t value_ = 1;
+};
+
+// The call's tensors elsewhere: zeros, and True for masks, which select something then. As `type`, if given, instead of the
+// type of the first tensor.
+class Copy {
+ public:
+  explicit Copy(std::optional<ScalarType> type = std::nullopt) : type_(type) {}
+
+  // False: too large, or nothing to compute.
+  bool make(const Call& from, Call& to) {
+    for (size_t i = 0; i < from.values.size(); i++) {
+      const bool output = from.op.outputs >> i & 1;
+      to.handles.push_back(nullptr);
+      to.values.push_back(from.values[i]);
+      if (auto* t = std::get_if<Tensor>(&to.values.back())) replace(*t, output);
+      if (auto* list = std::get_if<std::vector<Tensor>>(&to.values.back()))
+        for (Tensor& t : *list) replace(t, output);
+    }
+    return elements_ <= kMostElements && (inputs_ ? input_elements_ > 0 : elements_ > 0);
+  }
+
+ private:
+  void replace(Tensor& t, bool output) {
+    if (!t.defined()) return;
+    if (!first_) first_ = t.scalar_type();
+    int64_t span = t.numel() ? 1 : 0;
+    for (int64_t d = 0; span && d < t.dim(); d++) span += (t.size(d) - 1) * t.stride(d);
+    elements_ += span;
+    inputs_ += !output;
+    input_elements_ += output ? 0 : span;
+    if (elements_ > kMostElements) return;
+    const auto type = type_ && t.scalar_type() == *first_ ? *type_ : t.scalar_type();
+    t = at::full({span}, type == at::kBool, t.options().dtype(type)).as_strided(t.sizes(), t.strides());
+  }
+  std::optional<ScalarType> type_, first_;
+  int64_t elements_ = 0, input_elements_ = 0;
+  int inputs_ = 0;
+};
+
+bool computes_with(const Call& call, ScalarType type) {
+  try {
+    Call trial(call.op);
+    if (!Copy(type).make(call, trial)) return false;
+    trial.capture_thread_state();
+    trial.compute();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+void try_types(const Call& call) {
+  static std::mutex mutex;
+  static auto* known = new std::unordered_set<uint64_t>;  // leaked: threads may outlive static destruction
+  const uint64_t signature = Signature(call).value();
+  {
+    std::lock_guard lock(mutex);
+    if (known->contains(signature)) return;
+  }
+  try {
+    Call trial(call.op);
+    if (!Copy().make(call, trial)) return;
+    trial.capture_thread_state();
+    trial.compute();
+  } catch (const c10::NotImplementedError& e) {
+    fail(ACLNN_ERR_PARAM_INVALID, "%s", e.what_without_backtrace());  // phase one adds the operator
+  } catch (const c10::Error& e) {
+    // The zeros may be wrong for other reasons. It is the types if ATen speaks of them and takes the usual ones.
+    const bool usual = strstr(e.what_without_backtrace(), "type") && (computes_with(call, at::kFloat) || computes_with(call, at::kComplexFloat));
+    if (usual) fail(ACLNN_ERR_PARAM_INVALID, "%s", e.what_without_backtrace());
+  } catch (const std::exception&) {
+  }
+  std::lock_guard lock(mutex);
+  known->insert(signature);
+}
+
+}  // namespace softnpu::kernels

@@ -1,0 +1,57 @@
+// SOFTNPU_STRICT=1 (the environment of this program): phase one refuses what the chip is known to refuse.
+#include "operators.h"
+
+extern "C" {
+int aclnnExpm1GetWorkspaceSize(const aclTensor*, const aclTensor*, uint64_t*, aclOpExecutor**);
+int aclnnCastGetWorkspaceSize(const aclTensor*, aclDataType, const aclTensor*, uint64_t*, aclOpExecutor**);
+}
+
+class Strict : public test::OnDevice {
+ protected:
+  void SetUp() override {
+    OnDevice::SetUp();
+    if (!getenv("SOFTNPU_STRICT")) GTEST_SKIP() << "SOFTNPU_STRICT is not set";
+  }
+  bool chip_has_bfloat16() const { return !strstr(ACL(aclrtGetSocName)(), "910A"); }
+  uint64_t workspace_ = 0;
+  aclOpExecutor* executor_ = nullptr;
+};
+
+TEST_F(Strict, float64_is_refused_by_name) {
+  test::DeviceTensor<double> x({2}, ACL_DOUBLE, {1, 2}), out({2}, ACL_DOUBLE, {0, 0});
+  EXPECT_EQ(ACL(aclnnExpm1GetWorkspaceSize)(x.handle, out.handle, &workspace_, &executor_), ACLNN_ERR_PARAM_INVALID);
+  const std::string text = test::message();
+  for (const char* part : {"aclnnExpm1", "'self'", "float64", ACL(aclrtGetSocName)(), "SOFTNPU_STRICT"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
+}
+
+TEST_F(Strict, operators_known_to_take_float64_take_it) {
+  test::DeviceTensor<double> x({2}, ACL_DOUBLE, {1, 2});
+  auto out = test::floats({0, 0});
+  ASSERT_OK(ACL(aclnnCastGetWorkspaceSize)(x.handle, ACL_FLOAT, out.handle, &workspace_, &executor_));
+  ASSERT_OK(ACL(aclDestroyAclOpExecutor)(executor_));
+}
+
+TEST_F(Strict, an_argument_takes_the_types_that_the_device_lists) {
+  test::DeviceTensor<int32_t> x({2}, ACL_INT32, {1, 2});
+  auto out = test::floats({0, 0});
+  EXPECT_EQ(ACL(aclnnExpm1GetWorkspaceSize)(x.handle, out.handle, &workspace_, &executor_), ACLNN_ERR_PARAM_INVALID);
+  auto y = test::floats({1, 2});
+  ASSERT_OK(ACL(aclnnExpm1GetWorkspaceSize)(y.handle, out.handle, &workspace_, &executor_));
+  ASSERT_OK(ACL(aclDestroyAclOpExecutor)(executor_));
+}
+
+TEST_F(Strict, bfloat16_depends_on_the_chip) {
+  test::DeviceTensor<uint16_t> x({2}, ACL_BF16, {0, 0}), out({2}, ACL_BF16, {0, 0});
+  const int code = ACL(aclnnExpm1GetWorkspaceSize)(x.handle, out.handle, &workspace_, &executor_);
+  EXPECT_EQ(code, chip_has_bfloat16() ? 0 : ACLNN_ERR_PARAM_INVALID) << test::message();
+  if (code == 0) { ASSERT_OK(ACL(aclDestroyAclOpExecutor)(executor_)); }
+}
+
+TEST_F(Strict, a_type_given_as_a_number_counts_too) {
+  auto x = test::floats({1, 2});
+  test::DeviceTensor<uint16_t> out({2}, ACL_BF16, {0, 0});
+  const int code = ACL(aclnnCastGetWorkspaceSize)(x.handle, ACL_BF16, out.handle, &workspace_, &executor_);
+  EXPECT_EQ(code, chip_has_bfloat16() ? 0 : ACLNN_ERR_PARAM_INVALID) << test::message();
+  if (code == 0) { ASSERT_OK(ACL(aclDestroyAclOpExecutor)(executor_)); }
+}
