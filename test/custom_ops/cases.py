@@ -214,6 +214,10 @@ def permute(tokens, indices):
     return tokens[order // 2], order.argsort().to(torch.int32)
 
 
+def gate(chosen, norm_type=0, renorm=0, routed_scaling_factor=1.0):
+    return (chosen / chosen.sum(-1, keepdim=True) if norm_type or renorm else chosen) * routed_scaling_factor
+
+
 MOE = [
     Case("npu_moe_gating_top_k_softmax", (LOGITS, None, 2), lambda x, f, k: (TOP.values, CHOICES, PAIRS), grad=(0,)),
     Case("npu_moe_gating_top_k_softmax_v2", (LOGITS,), lambda x, k, renorm: (torch.softmax(x.topk(2).values, -1), CHOICES),
@@ -240,6 +244,11 @@ MOE = [
     Case("npu_moe_token_unpermute_with_routing_map",
          (rand(12, 5), torch.cat([ROUTES[:, e].nonzero()[:, 0] for e in range(4)]).int(), [6, 5]),
          lambda r, i, s: torch.zeros(6, 5).index_add(0, i.long(), r), grad=(0,)),
+    *[Case("npu_moe_gating_top_k_backward", (score(LOGITS), rand(6, 2), CHOICES), lambda s, g, e, score=score, **o: grads(
+        lambda x: gate(score(x).gather(-1, e.long()), **o), (LOGITS,), g), options, label=label)
+      for label, score, options in (("sigmoid", torch.sigmoid, {"norm_type": 1, "routed_scaling_factor": 2.5}),
+                                    ("softmax", lambda x: torch.softmax(x, -1), {}),
+                                    ("renormed", lambda x: torch.softmax(x, -1), {"renorm": 1}))],
     Case("npu_moe_token_permute_grad", (TOKENS, rand(12, 5), CHOICES, permute(TOKENS, CHOICES)[1]),
          lambda t, g, i, p: grads(lambda x: permute(x, i)[0], (t,), g)),
     Case("npu_moe_token_unpermute_grad", (rand(12, 5), TOKENS, permute(TOKENS, CHOICES)[1], TOP.values),

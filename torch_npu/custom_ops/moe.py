@@ -189,3 +189,16 @@ def npu_moe_re_routing(tokens, expert_token_num_per_rank, *, per_token_scales=No
     order = (part % counts.shape[1]).argsort(stable=True)
     scales = tokens.new_empty(0, dtype=torch.float32) if per_token_scales is None else per_token_scales[order]
     return tokens[order], scales, order.to(torch.int32), counts.sum(0).to(expert_token_num_per_rank.dtype)
+
+
+def npu_moe_gating_top_k_backward(x_norm, grad_y, expertIdx, *, renorm=0, norm_type=0, routed_scaling_factor=1.0, eps=1e-20):
+    """The gradient of npu_moe_gating_top_k; x_norm is its third result, all scores."""
+    scores, experts = x_norm.float(), expertIdx.long()
+    grad = grad_y.float() * routed_scaling_factor
+    if norm_type == 1 or renorm:
+        weights = scores.gather(-1, experts)
+        total = weights.sum(-1, keepdim=True) + eps
+        grad = (grad - (grad * weights).sum(-1, keepdim=True) / total) / total
+    grad = torch.zeros_like(scores).scatter(-1, experts, grad)
+    inner = scores * (1 - scores) * grad if norm_type == 1 else scores * (grad - (grad * scores).sum(-1, keepdim=True))
+    return inner.to(grad_y.dtype)
