@@ -73,7 +73,8 @@ def test_operators_do_not_wait_for_the_device(compute):
 
 VIEWS = {
     "permute": lambda t: t.permute(*reversed(range(t.dim()))), "transpose": lambda t: t.transpose(0, -1), "slice": lambda t: t[::2],
-    "select": lambda t: t.select(-1, 1), "narrow": lambda t: t.narrow(0, 0, max(1, t.size(0) // 2)), "expand": lambda t: t.unsqueeze(0).expand(3, *t.shape),
+    "select": lambda t: t.select(-1, 1), "narrow": lambda t: t.narrow(0, 0, max(1, t.size(0) // 2)),
+    "expand": lambda t: t.unsqueeze(0).expand(3, *t.shape),
 }
 
 
