@@ -80,6 +80,15 @@ def test_names_are_resolved_through_imports():
     assert {"torch.nn.functional.gelu", "torch.nn.Linear", "torch.relu"} <= certain
 
 
+def test_a_variable_named_as_an_import_is_no_unknown_api():
+    """Scripts say `import torch.optim as optim` and later `optim = torch.optim.Adam(...); optim.step()`."""
+    code = "import torch.optim as optim\noptim = optim.Adam(p)\noptim.step()\nfrom torch import nn\ndef f(nn): return nn.view(2)\n"
+    uses = {use.api for use in analyse_python(code, "a.py").uses}
+    assert {"torch.optim.Adam", "torch.Tensor.view"} <= uses and "torch.optim.step" not in uses
+    assert Kind.UNKNOWN not in kinds(code)
+    assert kinds("import torch.optim as optim\noptim.no_such_optimizer\n")[Kind.UNKNOWN] == [(2, "torch.optim.no_such_optimizer")]
+
+
 def test_float64_is_warned_about():
     code = "import torch\nx = torch.ones(2, dtype=torch.float64)\ny = x.double()\nz = torch.zeros(2, dtype=torch.float32)\n"
     assert kinds(code)[Kind.PRECISION] == [(2, "torch.float64"), (3, "torch.Tensor.double")]

@@ -27,7 +27,8 @@ def analyse_python(text: str, path: str) -> Analysis:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return Analysis(path, error=f"line {getattr(error, 'lineno', 0)}: {getattr(error, 'msg', error)}", lines=lines)
     imports = Imports(tree)
-    analysis = Analysis(path, find_uses(tree, imports), packages=imports.packages, lines=lines)
+    uses = [use for use in find_uses(tree, imports) if not use.rebound or apis.is_known(use.api)]
+    analysis = Analysis(path, uses, packages=imports.packages, lines=lines)
     findings = {finding for use in analysis.uses for finding in _judge(use, path)}
     for package, line in imports.packages.items():
         if package in advice.CUDA_PACKAGES:

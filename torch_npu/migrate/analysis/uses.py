@@ -44,12 +44,16 @@ def tensor_names() -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Use:
-    """`api` is a dotted name such as torch.nn.functional.relu or torch.Tensor.view."""
+    """`api` is a dotted name such as torch.nn.functional.relu or torch.Tensor.view.
+
+    `rebound`: the file also assigns to the imported name (`optim = torch.optim.Adam(...)`), so that it may be something else.
+    """
 
     api: str
     line: int
     end_line: int
     certain: bool
+    rebound: bool = False
 
 
 class Imports:
@@ -58,8 +62,13 @@ class Imports:
     def __init__(self, tree: ast.AST) -> None:
         self.names: dict[str, str] = {}
         self.packages: dict[str, int] = {}  # imported top-level package -> line
+        self.assigned: set[str] = set()
         for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                self.assigned.add(node.id)
+            elif isinstance(node, ast.arg):
+                self.assigned.add(node.arg)
+            elif isinstance(node, ast.Import):
                 for alias in node.names:
                     top = alias.name.split(".")[0]
                     self.packages.setdefault(top, node.lineno)
@@ -111,7 +120,11 @@ class _Collector:
         return self.uses
 
     def _add(self, node: ast.AST, api: str, certain: bool) -> None:
-        self.uses.append(Use(api, node.lineno, node.end_lineno or node.lineno, certain))
+        root = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        rebound = certain and isinstance(root, ast.Name) and root.id in self.imports.assigned
+        self.uses.append(Use(api, node.lineno, node.end_lineno or node.lineno, certain, rebound))
 
     def _tensor(self, node: ast.AST, names) -> None:
         for name in names:
@@ -120,9 +133,10 @@ class _Collector:
     def visit_Attribute(self, node: ast.Attribute) -> bool:
         name = self.imports.dotted(node)
         if name is not None:
-            if name.split(".")[0] == "torch":
+            is_torch = name.split(".")[0] == "torch"
+            if is_torch:
                 self._add(node, name, True)
-            elif node.attr in tensor_names():
+            if node.attr in tensor_names() and (not is_torch or self.uses[-1].rebound):
                 self._tensor(node, [node.attr])
             return True  # the parts of a dotted name are no uses of their own
         if node.attr in tensor_names():
