@@ -235,9 +235,11 @@ class _Visitor(cst.CSTVisitor):
         self.edits.append(Edit(opening, opening, argument + separator, name, f"{ours}({argument})"))
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        """A method named cuda is called as .npu() from now on."""
+        """A method named cuda is called as .npu() from now on. A property of that name is read as .cuda, which stays."""
         parent = self.parents.get(self.parents.get(node))
-        if node.name.value == "cuda" and isinstance(parent, cst.ClassDef):
+        decorators = [_code(decorator.decorator) for decorator in node.decorators]
+        is_property = any("property" in text or text.startswith("cuda.") for text in decorators)
+        if node.name.value == "cuda" and isinstance(parent, cst.ClassDef) and not is_property:
             self._replace(node.name, "npu", "def cuda", "def npu")
 
     # -- text
