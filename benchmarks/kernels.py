@@ -57,10 +57,11 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     cpu, npu = cases("cpu"), cases("npu")
     rows = []
+    clock = time.process_time_ns if options.cpu_time else time.perf_counter_ns
     with torch.no_grad():
         for name, (function, must) in cpu.items():
             pair = {"cpu": function, "npu": synchronized(npu[name][0])}
-            times = interleaved(pair, slices=options.slices, calls=1, clock=time.process_time_ns if options.cpu_time else time.perf_counter_ns)
+            times = interleaved(pair, slices=options.slices, calls=1, clock=clock)
             ratio = times["npu"] / times["cpu"]
             mark = "" if ratio <= must else "  over"
             rows.append((name, f"{times['npu'] / 1e6:.2f}", f"{times['cpu'] / 1e6:.2f}", f"{ratio:.2f}", f"<= {must}{mark}"))

@@ -39,7 +39,8 @@ def launches(optimizer, **options) -> int:
 def main() -> None:
     rows = []
     for name, optimizer in sorted(vars(torch.optim).items()):
-        if not (inspect.isclass(optimizer) and issubclass(optimizer, torch.optim.Optimizer)) or name in ("Optimizer", "SparseAdam", "LBFGS"):
+        is_optimizer = inspect.isclass(optimizer) and issubclass(optimizer, torch.optim.Optimizer)
+        if not is_optimizer or name in ("Optimizer", "SparseAdam", "LBFGS"):
             continue
         known = inspect.signature(optimizer).parameters
         if "foreach" not in known:
