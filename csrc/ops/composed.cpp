@@ -60,11 +60,14 @@ Tensor& narrow_copy_out(const Tensor& self, int64_t dim, int64_t start, int64_t 
 Tensor& index_fill_tensor(Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
   TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
   const bool fits = is_npu(value) && value.device() == self.device() && (self.is_complex() || !value.is_complex());
-  if (!fits || self.dim() == 0 || index.dim() > 1 || index.scalar_type() != at::kLong)
+  if (!fits || index.dim() > 1 || index.scalar_type() != at::kLong)
     return self.index_fill_(dim, index, value.item());  // or raises, in upstream's words
-  auto sizes = self.sizes().vec();
-  sizes[at::maybe_wrap_dim(dim, self.dim())] = index.numel();
-  return self.index_copy_(dim, index, value.to(self.scalar_type()).expand(sizes));
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  auto target = self.dim() ? self : self.unsqueeze(0);
+  auto sizes = target.sizes().vec();
+  sizes[dim] = index.numel();
+  target.index_copy_(dim, index, value.to(self.scalar_type()).expand(sizes));
+  return self;
 }
 
 Tensor bucketize_number(const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {

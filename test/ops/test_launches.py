@@ -62,6 +62,7 @@ def test_a_foreach_operator_is_one_launch():
     lambda x: x + x, lambda x: x @ x, lambda x: x.softmax(-1), lambda x: x.sum(), lambda x: x.sort()[0], lambda x: x[x.argmax(0)],
     lambda x: x.var(), lambda x: torch.nn.functional.layer_norm(x, (8,)), lambda x: torch.linalg.inv_ex(x).inverse,
     lambda x: torch.fft.fft(x), lambda x: x.cumsum(0), lambda x: torch.where(x > 0, x, 0.0), lambda x: x.bernoulli(0.5),
+    lambda x: x.index_fill(0, torch.arange(2, device="npu"), x[0, 0]), lambda x: torch.nonzero_static(x, size=3),
 ])
 def test_operators_do_not_wait_for_the_device(compute):
     x = torch.randn(8, 8, device="npu")
