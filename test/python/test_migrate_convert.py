@@ -78,8 +78,7 @@ def test_rewrites(before, after):
         '"""cuda"""', "# cuda", "args.cuda", 'parser.add_argument("--cuda", help="cuda")', 'config["cuda"]', 'getattr(args, "cuda")',
         "cuda = 1", 'print("cuda is fast")', "b'cuda'", "torch.backends.cudnn.benchmark = True", "torch.version.cuda", "x.cuda",
         "cudart()", 'name = "cudaish"', "torch.zeros(2, device=0)",
-        "class A:\n    @property\n    def cuda(self): return 0\n    @cuda.setter\n    def cuda(self, to): pass\n"
-        "    def f(self): return self.cuda",
+        "class A:\n    @property\n    def cuda(self): return 0\n    @cuda.setter\n    def cuda(self, to): pass\n    x = A().cuda",
     ],
 )  # fmt: skip
 def test_leaves_alone(code):

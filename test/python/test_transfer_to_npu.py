@@ -111,6 +111,18 @@ def test_torch_cuda_is_torch_npu(transfer, restore_device):
     torch.cuda.ipc_collect()
 
 
+def test_capability_is_a_pair_as_scripts_expect(transfer, monkeypatch):
+    """Libraries unpack it; (0, 0) makes them take no path for CUDA's newer cards."""
+    properties = torch.cuda.get_device_properties("cuda:0")
+    monkeypatch.delenv("TORCH_NPU_DEVICE_CAPABILITY", raising=False)
+    major, minor = torch.cuda.get_device_capability(device="cuda")
+    assert (major, minor) == (properties.major, properties.minor) == (0, 0)
+    monkeypatch.setenv("TORCH_NPU_DEVICE_CAPABILITY", "8.0")
+    assert torch.cuda.get_device_capability() == (properties.major, properties.minor) == (8, 0)
+    transfer.undo()
+    assert not hasattr(properties, "major")
+
+
 def test_streams_events_generators(transfer):
     side = torch.cuda.Stream(device="cuda:0")
     event = torch.cuda.Event(enable_timing=True)

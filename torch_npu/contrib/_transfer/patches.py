@@ -122,8 +122,8 @@ def _change(owner, path: list[str], target: str, effect: str, make) -> None:
     for part in path[:-1]:
         owner = getattr(owner, part, _MISSING)
     name = path[-1]
-    # torch.npu may have names that torch.cuda lacks, and a torch without CUDA has no ProcessGroupNCCL.
-    is_new = target.startswith("torch.cuda.") or name == "ProcessGroupNCCL"
+    # torch.npu may have names that torch.cuda lacks and the other way round; a torch without CUDA has no ProcessGroupNCCL.
+    is_new = target.startswith(("torch.cuda.", "torch_npu.")) or name == "ProcessGroupNCCL"
     if owner is _MISSING or not (hasattr(owner, name) or is_new):
         return
     old = getattr(owner, name, None)

@@ -117,9 +117,9 @@ def _autograd_profiler(original, row):
 
 def _no_arguments(function: Callable) -> Callable:
     def make(original, row: Row):
-        def replacement(*args):
+        def replacement(*args, **kwargs):
             row.uses += 1
-            return function(*args)
+            return function(*args, **kwargs)
 
         return replacement
 
@@ -128,6 +128,15 @@ def _no_arguments(function: Callable) -> Callable:
 
 def _default_backends(original: dict, row: Row) -> dict:
     return {device: backend for device, backend in original.items() if device != "cuda"}
+
+
+def capability() -> tuple[int, int]:
+    """What scripts compare with a GPU's: TORCH_NPU_DEVICE_CAPABILITY, or less than any GPU has, so that they take no CUDA path."""
+    return torch.npu.get_device_capability() or (0, 0)
+
+
+def _capability_part(index: int) -> Callable:
+    return lambda original, row: property(lambda properties: capability()[index])
 
 
 REPLACEMENTS: dict[str, Callable] = {
@@ -143,6 +152,9 @@ REPLACEMENTS: dict[str, Callable] = {
     "torch.get_autocast_gpu_dtype": _no_arguments(lambda: torch.get_autocast_dtype("npu")),
     "torch.set_autocast_gpu_dtype": _no_arguments(lambda dtype: torch.set_autocast_dtype("npu", dtype)),
     "torch.cuda.is_available": _is_available,
+    "torch.cuda.get_device_capability": _no_arguments(lambda device=None: capability()),
+    "torch_npu._C:_NPUDeviceProperties.major": _capability_part(0),
+    "torch_npu._C:_NPUDeviceProperties.minor": _capability_part(1),
     "torch.cuda.amp.common.amp_definitely_not_available": _no_arguments(lambda: not torch.npu.is_available()),
     "torch.cuda.ipc_collect": _no_arguments(lambda: None),  # npu tensors are not shared between processes
     "torch.distributed.is_nccl_available": _is_nccl_available,
