@@ -96,6 +96,29 @@ bool is_set_to(const Tensor& self, const Tensor& other) {
 void assert_async(const Tensor& self) { TORCH_CHECK(self.is_nonzero(), "Expected Tensor with single nonzero value, but got zero"); }
 void assert_async_text(const Tensor& self, std::string_view text) { TORCH_CHECK(self.is_nonzero(), text); }
 
+// Norms of bfloat16 weights are float32, as on the CPU; the arithmetic is too.
+std::tuple<Tensor, Tensor> weight_norm(const Tensor& v, const Tensor& g, int64_t dim) {
+  TORCH_CHECK(dim == 0 || dim == v.dim() - 1, "fused kernels can only be applied for first or last dim");
+  const auto type = g.scalar_type() == at::kBFloat16 ? at::kFloat : g.scalar_type();
+  const auto wide = v.to(type);
+  const auto norms = at::norm_except_dim(wide, 2, dim);
+  return {(wide * (g.to(type) / norms)).to(v.scalar_type()), norms};
+}
+
+std::tuple<Tensor, Tensor> weight_norm_backward(const Tensor& grad, const Tensor& v, const Tensor& g, const Tensor& norms, int64_t dim) {
+  TORCH_CHECK(dim == 0 || dim == v.dim() - 1, "fused kernels can only be applied for first or last dim");
+  std::vector<int64_t> others;
+  for (int64_t i = 0; i < v.dim(); ++i) {
+    if (i != dim) others.push_back(i);
+  }
+  const auto type = norms.scalar_type();
+  const auto wide_grad = grad.to(type), wide = v.to(type);
+  auto along = wide_grad * wide;  // the part of the gradient that changes the length
+  if (!others.empty()) along = along.sum(others, /*keepdim=*/true);
+  const auto grad_v = g.to(type) / norms * (wide_grad - wide * (along / norms.square()));
+  return {grad_v.to(v.scalar_type()), (along / norms).to(g.scalar_type())};
+}
+
 }  // namespace
 
 NPU_REGISTER(composed) {
@@ -127,6 +150,8 @@ NPU_REGISTER(composed) {
   manual("aten::is_set_to", "", &is_set_to);
   manual("aten::_assert_async", "", &assert_async);
   manual("aten::_assert_async", "msg", &assert_async_text);
+  manual("aten::_weight_norm_interface", "", &weight_norm);
+  manual("aten::_weight_norm_interface_backward", "", &weight_norm_backward);
 }
 
 }  // namespace npu::ops

@@ -142,3 +142,29 @@ assert (x + 1).tolist() == [1, 2, 3, 4, 5]
         message = check(code, TORCH_NPU_RUNTIME="soft", SOFTNPU_ASYNC="1", TASK_QUEUE_ENABLE=level)
         assert "99" in message
         assert "out of" in message
+
+
+@pytest.mark.parametrize("direction", ["to the card", "to the host"])
+def test_a_copy_beside_a_kernel_overlaps_it_in_event_times(softnpu, direction):
+    code = f"""
+side, compute = torch.npu.Stream(), torch.npu.Stream()
+host, card = torch.ones(1 << 20).pin_memory(), torch.zeros(1 << 20, device="npu")
+source, target = (host, card) if {direction == "to the card"} else (card, host)
+target.copy_(source, non_blocking=True); torch.npu.synchronize()
+def interval(stream, work):
+    events = [torch.npu.Event(enable_timing=True) for _ in range(2)]
+    with torch.npu.stream(stream):
+        events[0].record(); work(); events[1].record()
+    return events
+def times(copying):
+    origin = torch.npu.Event(enable_timing=True); origin.record()
+    kernel = interval(compute, lambda: [slow() for _ in range(4)])
+    copy = interval(copying, lambda: target.copy_(source, non_blocking=True))
+    torch.npu.synchronize()
+    return [[origin.elapsed_time(e) for e in events] for events in (kernel, copy)]
+(began, ended), (copy_began, copy_ended) = times(side)
+assert copy_began < ended and copy_ended < ended and copy_ended > began, (began, ended, copy_began, copy_ended)
+(began, ended), (copy_began, copy_ended) = times(compute)  # one stream: one after the other
+assert copy_began >= ended, (began, ended, copy_began, copy_ended)
+"""
+    softnpu(code)

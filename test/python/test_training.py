@@ -3,6 +3,7 @@
 import copy
 import io
 import os
+import zipfile
 
 import pytest
 import torch
@@ -124,6 +125,31 @@ def test_a_corrupt_checkpoint_is_an_error(tmp_path):
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(RuntimeError, match="failed finding central directory"):
         torch.load(path)
+
+
+def test_checkpoints_of_other_torch_versions(tmp_path):
+    state = network().npu().state_dict()
+    old, new = tmp_path / "old.pt", tmp_path / "new.pt"
+    torch.save(state, old, _use_new_zipfile_serialization=False)  # the format before torch 1.6
+    assert torch.equal(torch.load(old)["0.weight"], state["0.weight"])
+    torch.save(state, tmp_path / "now.pt")
+    with zipfile.ZipFile(tmp_path / "now.pt") as source, zipfile.ZipFile(new, "w") as target:
+        for name in source.namelist():
+            target.writestr(name, b"99\n" if name.endswith("/version") else source.read(name))
+    with pytest.raises(RuntimeError, match="file with version 99, but the maximum supported version"):
+        torch.load(new)
+
+
+def test_weight_norm_and_its_gradient():
+    for dim in (0, 1):
+        on_cpu = nn.utils.parametrizations.weight_norm(nn.Linear(5, 3), dim=dim)
+        on_npu = copy.deepcopy(on_cpu).npu()
+        x = torch.randn(2, 5)
+        for module, data in ((on_cpu, x), (on_npu, x.npu())):
+            module(data).square().sum().backward()
+        for a, b in zip(on_cpu.parameters(), on_npu.parameters(), strict=True):
+            torch.testing.assert_close(b.grad.cpu(), a.grad)
+        torch.testing.assert_close(on_npu.weight.cpu(), on_cpu.weight)
 
 
 def test_async_save_is_a_snapshot(tmp_path):
