@@ -18,9 +18,6 @@ RUNNER = """
 import os, runpy, sys
 import torch
 torch.manual_seed(0)  # for scripts that set no seed
-# The wheels of torchvision on PyPI are built for CUDA, so that their operators cannot be loaded; the import asks for two.
-for name in ("nms", "qnms"):
-    torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 sys.argv = sys.argv[1:]
 sys.path.insert(0, os.path.dirname(sys.argv[0]))
 runpy.run_path(sys.argv[0], run_name="__main__")

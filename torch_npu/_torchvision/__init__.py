@@ -51,7 +51,8 @@ def _add(extension) -> None:
     _libraries.append(library)  # its registrations live as long as it does
     if not extension._has_ops():
         for schema in SCHEMAS:
-            library.define(schema)
+            if not hasattr(torch.ops.torchvision, schema.partition("(")[0]):  # a program may have defined some to get around this
+                library.define(schema)
         backends.append("CPU")
         library.impl("_cuda_version", lambda: -1, "CompositeImplicitAutograd")
         extension._has_ops = lambda: True
