@@ -58,6 +58,19 @@ def test_a_foreach_operator_is_one_launch():
     assert count.tasks == 1
 
 
+def test_a_layer_of_an_lstm_is_one_launch_whatever_its_length():
+    net = torch.nn.LSTM(4, 8, device="npu")
+
+    def launches(length):
+        x, state = torch.randn(length, 2, 4, device="npu"), torch.zeros(1, 2, 8, device="npu")
+        with counters.Counted() as count:
+            net(x, (state, state))[0].sum().backward()
+        return count.tasks
+
+    launches(3)
+    assert launches(3) == launches(30)
+
+
 @pytest.mark.parametrize("compute", [
     lambda x: x + x, lambda x: x @ x, lambda x: x.softmax(-1), lambda x: x.sum(), lambda x: x.sort()[0], lambda x: x[x.argmax(0)],
     lambda x: x.var(), lambda x: torch.nn.functional.layer_norm(x, (8,)), lambda x: torch.linalg.inv_ex(x).inverse,
