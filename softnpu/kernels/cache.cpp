@@ -2,7 +2,9 @@
 
 #include <c10/util/flat_hash_map.h>
 
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "aclnn.h"
 #include "runtime/error.h"
@@ -15,6 +17,7 @@ namespace {
 
 constexpr size_t kMostPlans = 8192;  // per thread; beyond it the thread starts over
 constexpr size_t kMostCalls = 32;    // in flight under one key; further ones are not kept
+constexpr size_t kNewcomers = 1024;  // keys that came once
 
 uint64_t mix(uint64_t a, uint64_t b) {
   const auto product = static_cast<unsigned __int128>(a) * b;
@@ -65,6 +68,13 @@ struct Thread {
   std::string key;
   std::vector<void*> addresses;
   ska::flat_hash_map<uint64_t, std::unique_ptr<Plan>> plans;
+  std::array<uint64_t, kNewcomers> newcomers{};
+
+  // Calls are kept from the second with a key on: a number that changes with every step of an optimiser comes once.
+  bool comes_again() {
+    uint64_t& last = newcomers[hash % kNewcomers];
+    return std::exchange(last, hash) == hash;
+  }
 };
 
 Thread& thread() {
@@ -110,6 +120,7 @@ Call* adopt(std::unique_ptr<Call> call) {
   const bool keep = t.keyed && call->storages.size() == t.addresses.size();
   t.keyed = false;
   if (!keep) return call.release();
+  if (t.plans.find(t.hash) == t.plans.end() && !t.comes_again()) return call.release();
   if (t.plans.size() >= kMostPlans) t.plans.clear();
   auto& plan = t.plans[t.hash];
   if (!plan || plan->key != t.key) {
