@@ -2,6 +2,12 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/utils/device_lazy_init.h>
 
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
 #include "acl/check.h"
 #include "acl/library.h"
 #include "device_argument.h"
@@ -28,11 +34,25 @@ void init_with_fork_handler() {
   torch::utils::register_fork_handler_for_device_init(c10::DeviceType::PrivateUse1);
 }
 
+bool autograd_threads_live() {
+  std::error_code error;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    std::ifstream file(thread.path() / "comm");
+    std::string name;
+    if (std::getline(file, name) && name.starts_with("pt_autograd_")) return true;
+  }
+  return false;
+}
+
 // When backward() returns, the engine's thread of the card may still hold the last nodes. Python must not end before
-// these are gone: the thread would wait for the GIL with a tensor in its hand, and be unwound through a destructor.
+// these are gone: the thread would wait for the GIL with a tensor in its hand, and be unwound through a destructor. The
+// engine's own count of threads falls before they take the GIL for the last time, so it is their end that is awaited.
 void finalize_with_autograd() {
   if (!is_initialized()) return;
   torch::autograd::Engine::get_default_engine().stop();
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (autograd_threads_live() && std::chrono::steady_clock::now() < patience)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   finalize();
 }
 
