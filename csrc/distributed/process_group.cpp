@@ -3,6 +3,9 @@
 #include <ATen/Context.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/util/Logging.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include <algorithm>
 
 #include "acl/check.h"
 #include "acl/config.h"
@@ -167,9 +170,26 @@ c10::intrusive_ptr<WorkHCCL> ProcessGroupHCCL::make_work(WorkHCCL::Description d
   return c10::make_intrusive<WorkHCCL>(rank_, description, std::move(outputs), device, blocking_);
 }
 
-int ProcessGroupHCCL::global_rank() const {
+int ProcessGroupHCCL::global_rank(int rank) const {
   const auto& ranks = options_->global_ranks_in_group;
-  return static_cast<size_t>(rank_) < ranks.size() ? static_cast<int>(ranks[rank_]) : rank_;
+  return static_cast<size_t>(rank) < ranks.size() ? static_cast<int>(ranks[rank]) : rank;
+}
+
+// In this group's own store, which knows about attempts of torchrun (torch_npu/distributed/backend.py).
+c10::intrusive_ptr<c10d::Backend> ProcessGroupHCCL::split(const c10::intrusive_ptr<c10d::Store>&,
+                                                          const std::vector<int>& ranks,
+                                                          const c10::intrusive_ptr<c10d::Backend::Options>& opts) {
+  const auto me = std::find(ranks.begin(), ranks.end(), rank_);
+  if (me == ranks.end()) return nullptr;
+  auto options = c10::dynamic_intrusive_pointer_cast<Options>(opts);
+  TORCH_CHECK_TYPE(options, "pg_options for hccl must be ProcessGroupHCCL.Options");
+  options->global_ranks_in_group.clear();
+  for (int rank : ranks) options->global_ranks_in_group.push_back(static_cast<uint64_t>(global_rank(rank)));
+  auto store = c10::make_intrusive<c10d::PrefixStore>("split/" + options->group_name, store_);
+  auto group = c10::make_intrusive<ProcessGroupHCCL>(std::move(store), static_cast<int>(me - ranks.begin()),
+                                                     static_cast<int>(ranks.size()), std::move(options));
+  if (bound_device_id_) group->setBoundDeviceId(bound_device_id_);
+  return group;
 }
 
 void ProcessGroupHCCL::record(WorkHCCL& work, const Tensors& inputs, const Tensors& outputs, bool point_to_point) {

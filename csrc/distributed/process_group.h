@@ -43,6 +43,10 @@ class ProcessGroupHCCL final : public c10d::Backend {
   const std::string getBackendName() const override { return "hccl"; }
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
   bool supportsCoalescing() const override { return true; }
+  bool supportsSplitting() const override { return true; }
+  // Of torch.distributed.split_group: the group of these ranks of this one; null for a rank that is not among them.
+  c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                                          const c10::intrusive_ptr<c10d::Backend::Options>& opts) override;
   void setTimeout(std::chrono::milliseconds timeout) override { options_->timeout = timeout; }
   void eagerConnectSingleDevice(at::Device device) override;
   void setSequenceNumberForGroup() override {}
@@ -124,7 +128,8 @@ class ProcessGroupHCCL final : public c10d::Backend {
   c10::DeviceIndex any_device() const;
   std::vector<std::shared_ptr<Communicator>> all_communicators();
   void record(WorkHCCL& work, const Tensors& inputs, const Tensors& outputs, bool point_to_point);
-  int global_rank() const;
+  int global_rank() const { return global_rank(rank_); }
+  int global_rank(int rank) const;
   c10::intrusive_ptr<WorkHCCL> make_work(WorkHCCL::Description description, Tensors outputs, c10::Device device);
   std::chrono::milliseconds timeout_or_default(std::chrono::milliseconds timeout) const {
     return timeout == c10d::kUnsetTimeout ? options_->timeout : timeout;

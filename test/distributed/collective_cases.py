@@ -1,5 +1,7 @@
 """Every collective of torch.distributed on npu tensors against gloo on CPU tensors. Runs in the ranks."""
 
+import math
+
 import torch
 import torch.distributed as dist
 from torch.distributed import ReduceOp
@@ -8,19 +10,25 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 DTYPES = (*FLOATS, *INTEGERS, torch.bool)
 SIZES = (0, 1, 13, 1024, 70001)
+PERIOD = 100003  # a prime: large tensors repeat themselves, but not from block to block
 REDUCTIONS = ("SUM", "PRODUCT", "MIN", "MAX", "AVG")
 
 
-def make(dtype, *shape, seed=0):
+def make(dtype, *shape, seed=0, rank=None):
     """The same on every run, different on every rank; small integers, so that sums are exact in every type."""
-    generator = torch.Generator().manual_seed(1000 * seed + dist.get_rank())
-    values = torch.randint(0, 3 if dtype not in (torch.bool,) else 2, shape, generator=generator)
-    return values.to(dtype)
+    rank = dist.get_rank() if rank is None else rank
+    if dtype.is_complex:
+        part = torch.float32 if dtype == torch.complex64 else torch.float64
+        return torch.complex(make(part, *shape, seed=seed, rank=rank), make(part, *shape, seed=seed + 1, rank=rank))
+    generator = torch.Generator().manual_seed(1000 * seed + rank)
+    elements = math.prod(shape)
+    values = torch.randint(0, 2 if dtype == torch.bool else 3, (min(elements, PERIOD),), generator=generator).to(dtype)
+    return values.repeat(-(-elements // PERIOD))[:elements].reshape(shape) if elements > PERIOD else values.reshape(shape)
 
 
 def reference(op, dtype):
     """What gloo can do exactly: it lacks some types, which are reduced in a wider one."""
-    wider = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.bool: torch.uint8, torch.int16: torch.int32}
+    wider = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.bool: torch.uint8, torch.int16: torch.int32}
     wide = wider.get(dtype, dtype)
     narrow = {("SUM", torch.bool): "MAX", ("PRODUCT", torch.bool): "MIN"}.get((op, dtype), op)
     return getattr(ReduceOp, "SUM" if narrow == "AVG" else narrow), wide
@@ -34,9 +42,11 @@ def averaged(total, op):
 
 
 def equal(got, expected, what):
-    expected = expected.to(got.dtype)
+    got, expected = got.cpu(), expected.to(got.dtype)
+    if torch.equal(got, expected):
+        return
     tolerance = 1e-3 if got.dtype in FLOATS[:2] else 1e-6
-    torch.testing.assert_close(got.cpu(), expected, rtol=tolerance, atol=0, msg=lambda m: f"{what}: {m}")
+    torch.testing.assert_close(got, expected, rtol=tolerance, atol=0, msg=lambda m: f"{what}: {m}")
 
 
 def reductions(dtype, size):
@@ -76,11 +86,8 @@ def reductions(dtype, size):
 
 def movements(dtype, size):
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    x = make(torch.float32 if dtype.is_complex else dtype, size).to(dtype)
-    if dtype.is_complex:
-        x += 1j * make(torch.float32, size, seed=3)
-    everyone = [None] * ranks
-    dist.all_gather_object(everyone, x)
+    everyone = [make(dtype, size, rank=i) for i in range(ranks)]
+    x = everyone[rank]
     for root in (0, ranks - 1):
         y = x.npu()
         dist.broadcast(y, root)
@@ -297,13 +304,21 @@ def run_all(names):
         globals()[name]()
 
 
-def large(elements):
-    x = make(torch.float32, elements)
-    expected = x.clone()
-    dist.all_reduce(expected)
-    y = x.npu()
-    dist.all_reduce(y)
-    torch.testing.assert_close(y.cpu(), expected)
+def large(dtype, size):
+    """Every collective with `size` bytes: of the tensor in all_reduce, of all shares together in the others."""
+    elements = size // dtype.itemsize
+    x = make(dtype, elements, seed=4)
+    for name in REDUCTIONS:
+        if name == "AVG" and dtype == torch.bool:
+            continue
+        host_op, wide = reference(name, dtype)
+        expected = x.to(wide, copy=True)
+        dist.all_reduce(expected, host_op)
+        y = x.npu()
+        dist.all_reduce(y, getattr(ReduceOp, name))
+        equal(y, averaged(expected, name), f"all_reduce {name} {dtype} {size} bytes")
+    reductions(dtype, elements // dist.get_world_size())
+    movements(dtype, elements // dist.get_world_size())
 
 
 def functional():

@@ -8,6 +8,11 @@ import torch
 import torch.distributed as dist
 
 
+def ready():
+    """Everything is imported and the card is open."""
+    torch.npu.set_device(int(os.environ["LOCAL_RANK"]))
+
+
 def start(timeout_seconds=60):
     torch.npu.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("hccl", timeout=timedelta(seconds=timeout_seconds))
@@ -105,12 +110,60 @@ def rebuild():
     return error, x[0].item()
 
 
+def limited(resource_name, rank, most):
+    """The first collective of a new group when `rank` is short of something; once it has it again, the group works."""
+    import resource
+    import signal
+
+    from torch_npu.distributed import reinit_process_group
+
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # more than the limit is then an error, not a signal
+    group = dist.new_group(backend="hccl", timeout=timedelta(seconds=20))
+    x = torch.ones(4, device="npu")
+    kind = getattr(resource, resource_name)
+    limits = resource.getrlimit(kind)
+    if dist.get_rank() == rank:
+        most = most if most > 0 else len(os.listdir("/proc/self/fd")) + most
+        resource.setrlimit(kind, (most, limits[1]))
+    error = error_of(lambda: dist.all_reduce(x, group=group))
+    resource.setrlimit(kind, limits)
+    reinit_process_group(group)
+    x.fill_(1)
+    dist.all_reduce(x, group=group)
+    return error, x[0].item()
+
+
+def init_at(init_method, seconds):
+    """The error of an initialisation that cannot succeed, and that it came in time."""
+    begin = time.monotonic()
+    arguments = {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
+    torch.npu.set_device(arguments["rank"])
+    error = error_of(
+        lambda: dist.init_process_group("hccl", init_method=init_method, timeout=timedelta(seconds=seconds), **arguments)
+    )
+    return error, time.monotonic() - begin
+
+
+def init_in_store(port):
+    """A group whose store outlives it."""
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    torch.npu.set_device(rank)
+    store = dist.TCPStore("127.0.0.1", port, is_master=False)
+    dist.init_process_group("hccl", store=dist.PrefixStore("run", store), rank=rank, world_size=size)
+    x = torch.ones(4, device="npu")
+    return error_of(lambda: dist.all_reduce(x)) or x[0].item()
+
+
 def rounds(count):
-    """init/destroy again and again: descriptors, threads and memory stay."""
+    """init/destroy again and again: descriptors, threads, memory and mappings stay."""
     import gc
 
     def used():
-        return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+        with open("/proc/self/status") as file:
+            resident = next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+        with open("/proc/self/maps") as file:
+            maps = sum(1 for _ in file)
+        return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")), maps, resident
 
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -124,15 +177,16 @@ def rounds(count):
         assert x[0].item() == 1
         dist.barrier()
         dist.destroy_process_group()
-        if i in (4, count - 1):
+        if i in (count // 3, count - 1):
             gc.collect()
             time.sleep(0.3)
             seen.append(used())
     return seen
 
 
-def init_only(init_method):
+def init_only(init_method, variables=None):
     begin = time.monotonic()
+    os.environ.update(variables or {})
     torch.npu.set_device(int(os.environ["RANK"]))
     arguments = {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
     dist.init_process_group("hccl", init_method=init_method, **arguments)
@@ -152,3 +206,32 @@ def default_backend():
     names = [dist.group.WORLD._get_backend(torch.device(d)).name() for d in ("npu", "cpu")]
     return names, x.tolist(), y.tolist()
 
+
+
+def split():
+    """Even and odd ranks by split_group; a rank that is in no part gets a non-member."""
+    rank = int(os.environ["LOCAL_RANK"])
+    torch.npu.set_device(rank)
+    dist.init_process_group("hccl", device_id=torch.device("npu", rank))
+    group = dist.split_group(split_ranks=[[0, 2], [1, 3]])
+    x = torch.ones(1, device="npu")
+    dist.all_reduce(x, group=group)
+    first = dist.split_group(split_ranks=[[0, 1]])
+    y = torch.ones(1, device="npu")
+    if rank < 2:
+        dist.all_reduce(y, group=first)
+        y /= 2
+    return x.tolist(), dist.get_process_group_ranks(group), y.item()
+
+
+def rpc():
+    import torch.distributed.rpc as rpc
+
+    rank = int(os.environ["RANK"])
+    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=2)
+    answer = None
+    if rank == 0:
+        host = rpc.rpc_sync("worker1", torch.add, (torch.ones(2), 1)).tolist()
+        answer = host, error_of(lambda: rpc.rpc_sync("worker1", torch.add, (torch.ones(2, device="npu"), 1)))
+    rpc.shutdown()
+    return answer

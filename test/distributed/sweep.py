@@ -1,25 +1,41 @@
-"""The large grid: `python sweep.py [RANKS...]`, by default 2 4 8. Collectives x types x reductions x sizes against gloo, in
-softnpu's own transport in both of its modes and through gloo; then training. Prints a line for each part, ends with 1 if
-one failed.
+"""The large grid: `python sweep.py [RANKS...] [--paths ...]`, by default 2 4 8. Collectives x types x reductions x sizes
+against gloo: through shared memory, in softnpu's and the task queue's other modes, and on the path between hosts (forced by
+its variable, and between two network namespaces); then training. Prints a line for each part, ends with 1 if one failed.
 """
 
+import argparse
 import sys
 import time
 
 import collective_cases
+import torch
 import training_cases
+from namespaces import Unavailable, two_hosts
 from world import RankError, World, start_hccl
 
 ODD_SIZES = (0, 1, 13, 70001)
-LARGE = 16 << 20  # elements of float32: 64 MB
+LARGE = 64 << 20  # bytes
 PARTS = ["complex_sum", "premul_sum", "coalesced", "subgroups", "objects", "async_work", "groups_on_two_streams", "functional"]
-TRAINING = ["ddp_options", "ddp_no_sync", "ddp_join", "zero_optimizer", "fsdp1", "dtensor", "tensor_parallel", "pipelining"]
+TRAINING = [
+    "ddp_options",
+    "ddp_no_sync",
+    "ddp_comm_hook",
+    "ddp_join",
+    "ddp_amp",
+    "fsdp2_amp",
+    "zero_optimizer",
+    "sync_batch_norm",
+    "fsdp1",
+    "dtensor",
+    "tensor_parallel",
+    "pipelining",
+]
 
 
 def attempt(world, what, function, *args):
     begin = time.monotonic()
     try:
-        world.run(function, *args, timeout=900)
+        world.run(function, *args, timeout=1800)
         print(f"ok      {what} ({time.monotonic() - begin:.1f} s)", flush=True)
         return True
     except RankError as error:
@@ -27,32 +43,49 @@ def attempt(world, what, function, *args):
         return False
 
 
-def sweep(ranks, environment, what):
+def sweep(ranks, environment, what, inside=lambda rank: []):
     good = True
-    with World(ranks, start_hccl, environment) as world:
+    staged = "TORCH_NPU_HCCL_TRANSPORT" in environment or "GLOO_SOCKET_IFNAME" in environment
+    with World(ranks, start_hccl, environment, inside) as world:
         good &= attempt(world, f"{what}: every type, reduction and size", collective_cases.every_dtype, ODD_SIZES)
-        good &= attempt(world, f"{what}: 64 MB", collective_cases.large, LARGE)
         for name in PARTS:
             good &= attempt(world, f"{what}: {name}", getattr(collective_cases, name))
-        if "TORCH_NPU_HCCL_TRANSPORT" in environment:
-            return good
-        good &= attempt(world, f"{what}: uneven", collective_cases.uneven)
+        if not staged:
+            good &= attempt(world, f"{what}: uneven", collective_cases.uneven)
         for model in training_cases.MODELS:
             good &= attempt(world, f"{what}: ddp {model}", training_cases.ddp, model)
             good &= attempt(world, f"{what}: fsdp2 {model}", training_cases.fsdp2, model)
         for name in TRAINING:
             good &= attempt(world, f"{what}: {name}", getattr(training_cases, name))
+        for dtype in collective_cases.DTYPES if staged or not environment else [torch.float32]:
+            good &= attempt(world, f"{what}: 64 MB of {dtype}", collective_cases.large, dtype, LARGE)
     return good
 
 
+def between_hosts(ranks):
+    good = sweep(ranks, {"TORCH_NPU_HCCL_TRANSPORT": "gloo"}, f"{ranks} ranks through gloo")
+    try:
+        with two_hosts() as hosts:
+            return good & sweep(ranks, hosts["environment"], f"{ranks} ranks in two network namespaces", hosts["inside"])
+    except Unavailable as error:
+        print(f"skipped {ranks} ranks in two network namespaces: {error}", flush=True)
+        return good
+
+
 def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("ranks", type=int, nargs="*", default=[2, 4, 8])
+    parser.add_argument("--paths", nargs="+", choices=["memory", "modes", "hosts"], default=["memory", "modes", "hosts"])
+    arguments = parser.parse_args()
     good = True
-    for ranks in [int(text) for text in sys.argv[1:]] or [2, 4, 8]:
-        good &= sweep(ranks, {}, f"{ranks} ranks")
-        if ranks <= 4:
+    for ranks in arguments.ranks:
+        if "memory" in arguments.paths:
+            good &= sweep(ranks, {}, f"{ranks} ranks")
+        if "modes" in arguments.paths and ranks <= 4:
             good &= sweep(ranks, {"SOFTNPU_ASYNC": "1"}, f"{ranks} ranks, asynchronous")
             good &= sweep(ranks, {"TASK_QUEUE_ENABLE": "2"}, f"{ranks} ranks, task queue")
-            good &= sweep(ranks, {"TORCH_NPU_HCCL_TRANSPORT": "gloo"}, f"{ranks} ranks through gloo")
+        if "hosts" in arguments.paths and ranks <= 4:
+            good &= between_hosts(ranks)
     return not good
 
 

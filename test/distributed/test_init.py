@@ -1,4 +1,4 @@
-"""Ways to start: addresses, default backend, launchers."""
+"""Ways to start: addresses, default backend, launchers, other kinds of groups."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ HAS_IPV6 = socket.has_ipv6 and os.path.exists("/proc/net/if_inet6")
 
 @pytest.fixture(scope="module")
 def bare():
-    with World(2) as world:
+    with World(2, cases.ready) as world:
         yield world
 
 
@@ -23,19 +23,48 @@ def test_addresses(bare, host):
     if host == "[::1]" and not HAS_IPV6:
         pytest.skip("no IPv6 here")
     port = free_port(socket.AF_INET6 if host == "[::1]" else socket.AF_INET)
-    for value, _ in bare.run(cases.init_only, f"tcp://{host}:{port}", timeout=60):
-        assert value == 2.0
+    for value, seconds in bare.run(cases.init_only, f"tcp://{host}:{port}", timeout=60):
+        assert value == 2.0 and seconds < 10
 
 
 def test_environment(bare):
-    for value, _ in bare.run(cases.init_only, "env://", timeout=60):
-        assert value == 2.0
+    for value, seconds in bare.run(cases.init_only, "env://", timeout=60):
+        assert value == 2.0 and seconds < 10
 
 
 def test_default_backend_is_hccl_for_npu_and_gloo_for_cpu():
     with World(2) as world:
         for names, x, y in world.run(cases.default_backend):
             assert names == ["hccl", "gloo"] and x == [2.0, 2.0] and y == [2.0, 2.0]
+
+
+def test_environment_with_ipv6(bare):
+    port = free_port(socket.AF_INET6)
+    for value, seconds in bare.run(cases.init_only, "env://", {"MASTER_ADDR": "::1", "MASTER_PORT": str(port)}, timeout=60):
+        assert value == 2.0 and seconds < 10
+
+
+def test_localhost_that_is_ipv6_first(tmp_path):
+    """A hosts file of its own, in a mount namespace."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text("::1 localhost\n127.0.0.1 localhost\n")
+    user = [] if os.geteuid() == 0 else ["-r"]
+    inside = ["unshare", *user, "-m", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "sh"]
+    if not HAS_IPV6 or subprocess.run([*inside, "true"], capture_output=True).returncode != 0:
+        pytest.skip("needs IPv6 and mount namespaces")
+    resolved = subprocess.run([*inside, "getent", "hosts", "localhost"], capture_output=True, text=True).stdout
+    assert resolved.startswith("::1")
+    with World(2, cases.ready, inside=lambda rank: inside) as world:
+        method = f"tcp://localhost:{free_port(socket.AF_INET6)}"
+        for value, seconds in world.run(cases.init_only, method, timeout=60):
+            assert value == 2.0 and seconds < 10
+
+
+def test_eight_ranks():
+    """The call of the README, in eight processes."""
+    method = f"tcp://127.0.0.1:{free_port()}"
+    with World(8, cases.ready) as world:
+        assert [value for value, _ in world.run(cases.init_only, method, timeout=120)] == [8.0] * 8
 
 
 SCRIPT = """
@@ -63,6 +92,19 @@ def test_launcher_restarts_after_a_killed_worker(tmp_path, launcher):
     command = [sys.executable, "-m", launcher, "--nproc-per-node=2", "--max-restarts=1", "--standalone", str(script)]
     process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, cwd=tmp_path)
     assert "sum 2.0 restarts 1" in process.stdout, process.stdout + process.stderr[-3000:]
+
+
+def test_rpc_with_npu_tensors_is_refused_in_one_sentence():
+    with World(2) as world:
+        cpu, error = world.run(cases.rpc)[0]
+        assert cpu == [2.0, 2.0]
+        assert "only supports CPU tensors" in error and "npu:0" in error
+
+
+def test_split_group():
+    with World(4) as world:
+        for x, ranks, outside in world.run(cases.split):
+            assert x == [2.0] and len(ranks) == 2 and outside == 1.0
 
 
 def test_data_parallel_is_refused():

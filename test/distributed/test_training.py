@@ -9,6 +9,7 @@ CASES = [
     "ddp_comm_hook",
     "ddp_join",
     "ddp_amp",
+    "fsdp2_amp",
     "zero_optimizer",
     "sync_batch_norm",
     "fsdp1",

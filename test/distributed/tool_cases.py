@@ -69,3 +69,6 @@ def duration():
     torch.npu.synchronize()
     return work._get_duration()
 
+
+def backend_class():
+    return type(dist.group.WORLD._get_backend(torch.device("npu"))).__name__

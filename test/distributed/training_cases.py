@@ -166,10 +166,20 @@ def ddp_join():
     assert len(set(sums)) == 1
 
 
+def half():
+    return torch.autocast("npu", dtype=torch.bfloat16)
+
+
 def ddp_amp():
-    model = DistributedDataParallel(build("mlp").npu(), device_ids=[device()])
-    train(model, "mlp", before=lambda: torch.autocast("npu", dtype=torch.bfloat16))
-    same(model.module.state_dict(), train_alone("mlp").state_dict(), 5e-2)
+    for name in MODELS:
+        model = DistributedDataParallel(build(name).npu(), device_ids=[device()])
+        train(model, name, before=half)
+        same(model.module.state_dict(), train_alone(name).state_dict(), 5e-2)
+
+
+def fsdp2_amp():
+    for name in MODELS:
+        fsdp2(name, before=half, tolerance=5e-2)
 
 
 def zero_optimizer():
@@ -196,17 +206,17 @@ def sync_batch_norm():
         torch.testing.assert_close(a.grad.cpu(), b.grad, rtol=1e-4, atol=1e-5)
 
 
-def fsdp2(name="mlp"):
+def fsdp2(name="mlp", before=None, tolerance=1e-5):
     from torch.distributed.fsdp import fully_shard
 
     model = build(name).npu()
     for child in model.children():
         fully_shard(child)
     fully_shard(model)
-    train(model, name)
+    train(model, name, before=before)
     expected = train_alone(name).state_dict()
     full = {key: getattr(value, "full_tensor", lambda v=value: v)() for key, value in model.state_dict().items()}
-    same(full, expected)
+    same(full, expected, tolerance)
 
 
 def fsdp1():

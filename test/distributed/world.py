@@ -31,9 +31,10 @@ class RankError(AssertionError):
 
 
 class World:
-    """`start`: an importable function that every rank calls first, with its arguments; None leaves the ranks bare."""
+    """`start`: an importable function that every rank calls first; None leaves the ranks bare. `inside`: rank -> a command
+    in which the rank runs, for instance another namespace."""
 
-    def __init__(self, size: int, start=None, environment=None):
+    def __init__(self, size: int, start=None, environment=None, inside=lambda rank: []):
         self.size, self.connections, self.processes = size, [], []
         port = free_port()
         for rank in range(size):
@@ -46,16 +47,16 @@ class World:
                 "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(port),
                 "OMP_NUM_THREADS": "1",
-                "SOFTNPU_MEMORY": "1G",
+                "SOFTNPU_MEMORY": os.environ.get("SOFTNPU_MEMORY", "1G"),
                 "TORCH_NPU_FALLBACK_CPU_DISABLE": "1",
                 **(environment or {}),
             }
-            command = [sys.executable, __file__, str(theirs.fileno())]
+            command = [*inside(rank), sys.executable, __file__, str(theirs.fileno())]
             self.processes.append(subprocess.Popen(command, pass_fds=[theirs.fileno()], env=variables, cwd="/"))
             theirs.close()
             self.connections.append(ours)
         if start is not None:
-            self.run(start)
+            self.run(start, timeout=600)
 
     def send(self, function, *args, ranks=None):
         for rank in ranks if ranks is not None else range(self.size):
