@@ -5,10 +5,10 @@ torch.optim's classes as a loop over tensors, as foreach and fused; torch_npu.op
 
 from __future__ import annotations
 
-import ctypes
 import inspect
 
 import torch
+from launches import launches
 from slices import table
 
 from torch_npu import optim
@@ -16,24 +16,11 @@ from torch_npu import optim
 TENSORS = 50
 
 
-def counter():
-    with open("/proc/self/maps") as maps:
-        library = ctypes.CDLL(next(line.split()[-1] for line in maps if "libsoftnpu" in line))
-    library.softnpu_counter.restype = ctypes.c_uint64
-    return lambda: library.softnpu_counter(b"tasks")
-
-
-def launches(optimizer, **options) -> int:
+def step_launches(optimizer, **options) -> int:
     parameters = [torch.randn(4, 3, device="npu", requires_grad=True) for _ in range(TENSORS)]
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
-    step = optimizer(parameters, **options).step
-    step()  # makes the state
-    torch.npu.synchronize()
-    count = counter()
-    before = count()
-    step()
-    return count() - before
+    return launches(optimizer(parameters, **options).step)
 
 
 def main() -> None:
@@ -45,11 +32,11 @@ def main() -> None:
         known = inspect.signature(optimizer).parameters
         if "foreach" not in known:
             continue
-        fused = launches(optimizer, fused=True) if "fused" in known else "-"
-        rows.append((f"torch.optim.{name}", launches(optimizer, foreach=False), launches(optimizer, foreach=True), fused))
+        fused = step_launches(optimizer, fused=True) if "fused" in known else "-"
+        rows.append((f"torch.optim.{name}", step_launches(optimizer, foreach=False), step_launches(optimizer, foreach=True), fused))
     for name in sorted(optim.__all__):
         if name != "NpuFusedOptimizerBase":
-            rows.append((f"torch_npu.optim.{name}", "-", "-", launches(getattr(optim, name))))
+            rows.append((f"torch_npu.optim.{name}", "-", "-", step_launches(getattr(optim, name))))
     print(table(rows, (f"launches of a step, {TENSORS} tensors", "loop", "foreach", "fused")))
 
 

@@ -9,7 +9,6 @@ copies has to. The variable changes nothing here; both columns are measured, in 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import subprocess
@@ -17,6 +16,7 @@ import sys
 from collections.abc import Callable
 
 import torch
+from launches import launches
 from slices import interleaved, table
 
 import torch_npu  # noqa: F401
@@ -35,23 +35,6 @@ CHAINS: dict[str, tuple[View, ...]] = {
     "permute, slice, select": (lambda t: t.permute(1, 2, 0), lambda t: t[:, 16:112], lambda t: t.select(2, 9)),
     "transpose, narrow, expand": (lambda t: t.transpose(0, 2), lambda t: t.narrow(1, 5, 1), lambda t: t.expand(128, 40, 64)),
 }
-
-
-def library() -> ctypes.CDLL:
-    with open("/proc/self/maps") as maps:
-        path = next(line.split()[-1] for line in maps if "libsoftnpu" in line)
-    found = ctypes.CDLL(path)
-    found.softnpu_counter.restype = ctypes.c_uint64
-    return found
-
-
-def launches(function: Callable[[], object]) -> int:
-    """Tasks that the second call hands to the device."""
-    function()
-    count = library().softnpu_counter
-    before = count(b"tasks")
-    function()
-    return count(b"tasks") - before
 
 
 def measure(slices: int) -> dict[str, dict[str, float]]:

@@ -58,9 +58,10 @@ struct CacheScope {
   ~CacheScope() { acl::api().UnInitPTACacheThreadLocal(); }
 };
 
-// Note [Word 0]: names the operator, an aligned address of 48 bits; the bits above mix the types of the call's tensors, and the
-// lowest one says whether torch asked for deterministic algorithms when the operator was called. So executors of both kinds live side by side in the cache, a call keeps its
-// kind on its way through the task queue, and the provider, which has one switch, is told only when one is built.
+// Note [Word 0]: names the operator, an aligned address of 48 bits; the bits above mix the types of the call's tensors,
+// and the lowest one says whether torch asked for deterministic algorithms when the operator was called. So executors of
+// both kinds live side by side in the cache, a call keeps its kind on its way through the task queue, and the provider,
+// which has one switch, is told only when one is built.
 constexpr uint64_t kDeterministic = 1;
 
 uint64_t deterministic_bit() { return at::globalContext().deterministicAlgorithms() ? kDeterministic : 0; }

@@ -16,20 +16,6 @@ from world import RankError, World, start_hccl
 ODD_SIZES = (0, 1, 13, 70001)
 LARGE = 64 << 20  # bytes
 PARTS = ["complex_sum", "premul_sum", "coalesced", "subgroups", "objects", "async_work", "groups_on_two_streams", "functional"]
-TRAINING = [
-    "ddp_options",
-    "ddp_no_sync",
-    "ddp_comm_hook",
-    "ddp_join",
-    "ddp_amp",
-    "fsdp2_amp",
-    "zero_optimizer",
-    "sync_batch_norm",
-    "fsdp1",
-    "dtensor",
-    "tensor_parallel",
-    "pipelining",
-]
 
 
 def attempt(world, what, function, *args):
@@ -55,7 +41,7 @@ def sweep(ranks, environment, what, inside=lambda rank: []):
         for model in training_cases.MODELS:
             good &= attempt(world, f"{what}: ddp {model}", training_cases.ddp, model)
             good &= attempt(world, f"{what}: fsdp2 {model}", training_cases.fsdp2, model)
-        for name in TRAINING:
+        for name in training_cases.CASES:
             good &= attempt(world, f"{what}: {name}", getattr(training_cases, name))
         for dtype in collective_cases.DTYPES if staged or not environment else [torch.float32]:
             good &= attempt(world, f"{what}: 64 MB of {dtype}", collective_cases.large, dtype, LARGE)

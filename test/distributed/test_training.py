@@ -3,21 +3,6 @@
 import pytest
 import training_cases as cases
 
-CASES = [
-    "ddp_options",
-    "ddp_no_sync",
-    "ddp_comm_hook",
-    "ddp_join",
-    "ddp_amp",
-    "fsdp2_amp",
-    "zero_optimizer",
-    "sync_batch_norm",
-    "fsdp1",
-    "dtensor",
-    "tensor_parallel",
-    "pipelining",
-]
-
 
 @pytest.mark.parametrize("model", ["mlp", "cnn", "gpt"])
 def test_ddp(pair, model):
@@ -29,7 +14,7 @@ def test_fsdp2(pair, model):
     pair.run(cases.fsdp2, model)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", cases.CASES)
 def test_case(pair, name):
     pair.run(getattr(cases, name))
 

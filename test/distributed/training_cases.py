@@ -10,6 +10,22 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
+# Functions of this file that need no argument, for any number of ranks.
+CASES = [
+    "ddp_options",
+    "ddp_no_sync",
+    "ddp_comm_hook",
+    "ddp_join",
+    "ddp_amp",
+    "fsdp2_amp",
+    "zero_optimizer",
+    "sync_batch_norm",
+    "fsdp1",
+    "dtensor",
+    "tensor_parallel",
+    "pipelining",
+]
+
 
 class MLP(nn.Module):
     def __init__(self):
