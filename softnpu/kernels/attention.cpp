@@ -4,6 +4,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/native/transformers/attention.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "dropout.h"
@@ -31,8 +33,8 @@ void store(Tensor& out, const Tensor& result, const std::string& layout, int64_t
 // the first row, 3 causal to the last row, 4 the band counted from the last row.
 Optional hidden(const Inputs& in, int64_t rows, int64_t columns) {
   const auto options = at::TensorOptions(at::kBool);
-  const auto row = at::arange(rows).unsqueeze(1), column = at::arange(columns).unsqueeze(0);
   const auto band = [&](int64_t shift) {
+    const auto row = at::arange(rows).unsqueeze(1), column = at::arange(columns).unsqueeze(0);
     return at::logical_or(column - row - shift > in.next_tokens, row + shift - column > in.pre_tokens);
   };
   switch (in.sparse_mode) {
@@ -103,9 +105,32 @@ struct Fused {
   int64_t kv_heads = 0;
 };
 
+// From each row's first number to all of its repeats.
+void spread(const Tensor& max, const Optional& sum) {
+  const int64_t repeats = max.size(-1), rows = max.numel() / repeats;
+  auto* const values = max.mutable_data_ptr<float>();
+  for (int64_t row = 0; row < rows; row++) std::fill_n(values + row * repeats + 1, repeats - 1, values[row * repeats]);
+  if (sum && sum->numel()) std::fill_n(sum->mutable_data_ptr<float>(), sum->numel(), 1.0F);
+}
+
+// The logarithm of each row's sum, as (batch, sequence, heads).
+Tensor gathered(const Tensor& max, const Tensor& sum) {
+  auto result = at::empty({max.size(0), max.size(1), max.size(2)}, at::kFloat);
+  const int64_t repeats = max.size(-1);
+  const auto maxima = max.contiguous(), sums = sum.contiguous();
+  const auto *const m = maxima.const_data_ptr<float>(), *const s = sums.const_data_ptr<float>();
+  auto* const out = result.mutable_data_ptr<float>();
+  for (int64_t row = 0; row < result.numel(); row++) {
+    const float total = s[row * repeats];
+    out[row] = total == 1.0F ? m[row * repeats] : m[row * repeats] + std::log(total);
+  }
+  return result.transpose(1, 2);
+}
+
 bool fits_fused(const Inputs& in) {
   const auto dense = [](const Tensor& t) { return t.stride(-1) == 1 || t.size(-1) == 1; };
-  return dense(in.query) && dense(in.key) && dense(in.value) && !(in.drop_mask && in.keep_prob < 1) && in.query.numel() && in.key.numel() && in.query.size(-1) == in.key.size(-1);
+  return dense(in.query) && dense(in.key) && dense(in.value) && !(in.drop_mask && in.keep_prob < 1) && in.query.numel() && in.key.numel() &&
+         in.query.size(-1) == in.key.size(-1);
 }
 
 Fused fused(const Inputs& in) {
@@ -132,18 +157,25 @@ void forward_fused(Tensor& out, const Optional& softmax_max, const Optional& sof
   const auto logsumexp = keep ? softmax_max->select(-1, 0) : at::empty({q.size(0), q.size(1), q.size(2)}, at::kFloat);
   at::native::flash_attention_kernel(at::kCPU, split_heads(out, in.layout, in.heads).transpose(1, 2), logsumexp.transpose(1, 2), q, f.key,
                                      f.value, 0.0, f.causal, f.mask, in.scale);
-  const int64_t repeats = keep ? softmax_max->size(-1) : 0;
-  if (repeats > 1) softmax_max->narrow(-1, 1, repeats - 1).copy_(logsumexp.unsqueeze(-1).expand({-1, -1, -1, repeats - 1}));
-  if (softmax_sum && softmax_sum->numel()) softmax_sum->fill_(1);
+  if (keep) spread(*softmax_max, softmax_sum);
 }
 
+// Where a gradient is added up: the output itself, or memory for all query heads that share a head of it.
+Tensor cleared(Tensor& out, const std::string& layout, int64_t heads, const Tensor& like) {
+  const auto view = split_heads(out, layout, heads);
+  return view.size(1) == like.size(1) ? view.zero_() : at::zeros(like.sizes(), like.options());
+}
+
+// Calls the kernel behind at::_scaled_dot_product_flash_attention_for_cpu_backward, for the same reason.
 void backward_fused(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Saved& saved, const Inputs& in) {
   const Fused f = fused(in);
-  const auto logsumexp = (saved.max->select(-1, 0) + saved.sum->select(-1, 0).log()).contiguous();
-  const auto grad = split_heads(dy, in.layout, in.heads), out = split_heads(*saved.out, in.layout, in.heads);
-  const auto [q, k, v] = at::_scaled_dot_product_flash_attention_for_cpu_backward(grad, f.query, f.key, f.value, out, logsumexp, 0.0,
-                                                                                 f.causal, f.mask, in.scale);
-  store(dq, q, in.layout, in.heads);
+  const auto swap = [](const Tensor& t) { return t.transpose(1, 2); };
+  const auto q = cleared(dq, in.layout, in.heads, f.query), k = cleared(dk, in.layout, f.kv_heads, f.key),
+             v = cleared(dv, in.layout, f.kv_heads, f.value);
+  at::native::flash_attention_backward_kernel(at::kCPU, swap(q), swap(k), swap(v), swap(split_heads(dy, in.layout, in.heads)), swap(f.query),
+                                              swap(f.key), swap(f.value), swap(split_heads(*saved.out, in.layout, in.heads)),
+                                              gathered(*saved.max, *saved.sum), 0.0, f.causal, f.mask, in.scale);
+  if (k.size(1) == f.kv_heads) return;
   store(dk, ungrouped(k, f.kv_heads), in.layout, f.kv_heads);
   store(dv, ungrouped(v, f.kv_heads), in.layout, f.kv_heads);
 }
@@ -151,7 +183,8 @@ void backward_fused(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const 
 }  // namespace
 
 void forward(Tensor& out, const Optional& softmax_max, const Optional& softmax_sum, const Inputs& in) {
-  if (fits_fused(in)) return forward_fused(out, softmax_max, softmax_sum, in);
+  const auto dense = [](const Optional& t) { return !t || t->is_contiguous(); };
+  if (fits_fused(in) && dense(softmax_max) && dense(softmax_sum)) return forward_fused(out, softmax_max, softmax_sum, in);
   const Scores s = scores(in);
   store(out, at::matmul(s.dropped, s.value), in.layout, in.heads);
   if (softmax_max && softmax_max->numel()) softmax_max->copy_(s.max.expand(softmax_max->sizes()));

@@ -4,6 +4,7 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "elementwise.h"
@@ -31,12 +32,21 @@ void each(Op op, std::vector<First>& first, Rest&&... rest) {
   for (size_t i = 0; i < first.size(); i++) op(first[i], item(rest, i)...);
 }
 
-// The numbers of a list, or of a tensor that holds one for each element, as operands that do not promote.
-inline std::vector<at::Tensor> numbers(const std::vector<at::Scalar>& scalars) {
+// A number beside the tensors of a list, as an operand that does not promote. Beside float32 alone it is float32 from the start:
+// ATen would convert it again for every tensor.
+inline at::Tensor number(const at::Scalar& s, const std::vector<at::Tensor>& beside) {
+  const bool plain = !s.isComplex() && std::all_of(beside.begin(), beside.end(), [](const at::Tensor& t) { return t.scalar_type() == at::kFloat; });
+  if (!plain) return number(s);
+  auto t = at::detail::scalar_tensor_static(s, at::kFloat, at::kCPU);
+  t.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return t;
+}
+inline std::vector<at::Tensor> numbers(const std::vector<at::Scalar>& scalars, const std::vector<at::Tensor>& beside) {
   std::vector<at::Tensor> tensors;
-  for (const auto& s : scalars) tensors.push_back(number(s));
+  for (const auto& s : scalars) tensors.push_back(number(s, beside));
   return tensors;
 }
+// The numbers of a tensor that holds one for each element.
 inline std::vector<at::Scalar> scalars_of(const at::Tensor& values) {
   std::vector<at::Scalar> scalars;
   for (int64_t i = 0; i < values.numel(); i++) scalars.push_back(values[i].item());

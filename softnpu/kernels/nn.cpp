@@ -2,6 +2,7 @@
 
 #include <ATen/CPUFunctions.h>
 #include <ATen/Functions.h>
+#include <ATen/native/batch_norm.h>
 
 #include "landing.h"
 
@@ -14,6 +15,18 @@ void copy_into(const Optional& to, const Tensor& from) {
 }
 
 }  // namespace
+
+void softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim) {
+  const auto type = output.scalar_type();
+  if (out.scalar_type() == type) at::cpu::_softmax_backward_data_out(out, grad_output, output, dim, type);
+  else out.copy_(at::cpu::_softmax_backward_data(grad_output, output, dim, type));
+}
+
+void log_softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim) {
+  const auto type = output.scalar_type();
+  if (out.scalar_type() == type) at::cpu::_log_softmax_backward_data_out(out, grad_output, output, dim, type);
+  else out.copy_(at::cpu::_log_softmax_backward_data(grad_output, output, dim, type));
+}
 
 // The device may keep indices in int32; ATen computes them in int64.
 void max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
@@ -75,6 +88,13 @@ void batch_norm(Tensor& out, Tensor& save_mean, Tensor& save_invstd, const Tenso
 void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out, const Tensor& self,
                          const Optional& weight, const Optional& running_mean, const Optional& running_var, const Optional& save_mean,
                          const Optional& save_invstd, bool train, double eps, const std::vector<uint8_t>& mask) {
+  if (direct({grad_out, self, weight, running_mean, running_var, save_mean, save_invstd, grad_input, grad_weight, grad_bias}) && self.numel()) {
+    const auto wanted = three_flags(mask);
+    auto gi = wanted[0] ? given(grad_input) : Tensor(), gw = wanted[1] ? given(grad_weight) : Tensor(), gb = wanted[2] ? given(grad_bias) : Tensor();
+    at::native::batch_norm_cpu_backward_stub(at::kCPU, gi, gw, gb, grad_out, self, given(weight), given(running_mean), given(running_var),
+                                             given(save_mean), given(save_invstd), train, eps);
+    return;
+  }
   // The saved statistics are float32; ATen takes them beside float16 input only if the other parameters are float32 too.
   const auto wide = [](const Optional& t) { return t && t->defined() ? Optional(t->to(at::kFloat)) : t; };
   const bool mixed = save_mean && save_mean->defined() && save_mean->scalar_type() != self.scalar_type();

@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +23,22 @@ inline std::array<bool, 3> three_flags(const std::vector<uint8_t>& mask) {
   TORCH_CHECK(mask.size() == 3, "output_mask has ", mask.size(), " entries, expected 3");
   return {mask[0] != 0, mask[1] != 0, mask[2] != 0};
 }
+// Whether ATen's loops can work on all of these as they are: dense, of one type, wide enough to add up in.
+inline bool direct(std::initializer_list<Optional> tensors) {
+  std::optional<at::ScalarType> type;
+  for (const auto& t : tensors) {
+    if (!t || !t->defined()) continue;
+    if (!type) type = t->scalar_type();
+    if (t->scalar_type() != *type || !t->is_contiguous()) return false;
+  }
+  return type == at::kFloat || type == at::kDouble;
+}
+inline Tensor given(const Optional& t) { return t ? *t : Tensor(); }
 inline std::optional<int64_t> non_zero(int64_t n) { return n ? std::optional<int64_t>(n) : std::nullopt; }
 
+// The gradient is made in the type of `output`, and lands in `out` without a copy where that is its type too.
+void softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim);
+void log_softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim);
 void max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
                 IntArrayRef dilation, bool ceil_mode);
 void max_pool2d_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,

@@ -10,32 +10,12 @@ namespace softnpu::kernels {
 
 namespace {
 
-Tensor wide(const Tensor& t) { return t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16 ? t.to(at::kFloat) : t; }
-Optional wide(const Optional& t) { return t ? Optional(wide(*t)) : std::nullopt; }
-
 // The dimensions that a parameter of this shape spans, and all before them.
 std::vector<int64_t> dimensions(int64_t begin, int64_t end) {
   std::vector<int64_t> dims(end - begin);
   std::iota(dims.begin(), dims.end(), begin);
   return dims;
 }
-
-void store(const Optional& to, const Tensor& from) {
-  if (to && from.defined()) to->copy_(from.view(to->sizes()));
-}
-
-// Whether ATen's loops can work on all of these as they are: dense, of one type, wide enough to add up in.
-bool direct(std::initializer_list<Optional> tensors) {
-  std::optional<at::ScalarType> type;
-  for (const auto& t : tensors) {
-    if (!t || !t->defined()) continue;
-    if (!type) type = t->scalar_type();
-    if (t->scalar_type() != *type || !t->is_contiguous()) return false;
-  }
-  return type == at::kFloat || type == at::kDouble;
-}
-
-Tensor given(const Optional& t) { return t ? *t : Tensor(); }
 
 }  // namespace
 
@@ -69,25 +49,6 @@ void layer_norm_backward(Optional grad_input, Optional grad_weight, Optional gra
   const auto x = wide(dense);
   const auto [gi, gw, gb] = at::native_layer_norm_backward(wide(dy), x, shape, mean.to(x.scalar_type()), rstd.to(x.scalar_type()),
                                                            wide(weight), wide(bias), three_flags(mask));
-  store(grad_input, gi);
-  store(grad_weight, gw);
-  store(grad_bias, gb);
-}
-
-void group_norm(Tensor& out, Tensor& mean, Tensor& rstd, const Tensor& input, const Optional& weight, const Optional& bias, int64_t n,
-                int64_t c, int64_t hxw, int64_t group, double eps) {
-  const auto [result, m, r] = at::native_group_norm(wide(input).contiguous(), wide(weight), wide(bias), n, c, hxw, group, eps);
-  out.copy_(result);
-  store(mean, m);
-  store(rstd, r);
-}
-
-void group_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out, const Tensor& input,
-                         const Tensor& mean, const Tensor& rstd, const Optional& weight, int64_t n, int64_t c, int64_t hxw, int64_t group,
-                         const std::vector<uint8_t>& mask) {
-  const auto x = wide(input).contiguous();
-  const auto [gi, gw, gb] = at::native_group_norm_backward(wide(grad_out).contiguous(), x, mean.to(x.scalar_type()), rstd.to(x.scalar_type()),
-                                                           wide(weight), n, c, hxw, group, three_flags(mask));
   store(grad_input, gi);
   store(grad_weight, gw);
   store(grad_bias, gb);

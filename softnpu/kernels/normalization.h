@@ -5,6 +5,13 @@
 
 namespace softnpu::kernels {
 
+inline Tensor wide(const Tensor& t) { return t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16 ? t.to(at::kFloat) : t; }
+inline Optional wide(const Optional& t) { return t ? Optional(wide(*t)) : std::nullopt; }
+
+inline void store(const Optional& to, const Tensor& from) {
+  if (to && from.defined()) to->copy_(from.view(to->sizes()));
+}
+
 void layer_norm(Tensor& out, Optional mean, Optional rstd, const Tensor& input, IntArrayRef shape, const Optional& weight,
                 const Optional& bias, double eps);
 void layer_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out, const Tensor& input,

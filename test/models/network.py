@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+BATCHES = 4  # seen again and again, so that there is something to learn
 
 @dataclass
 class Network:
@@ -29,13 +30,6 @@ class Network:
         return [(list(model.get_submodule(name).parameters()), loss) for name, loss in self.loss.items()]
 
 
-@dataclass
-class Run:
-    losses: list[float]
-    seconds: float  # of the median step
-    model: nn.Module
-
-
 def _perturb(model: nn.Module, relative: float) -> None:
     generator = torch.Generator().manual_seed(99)
     with torch.no_grad():
@@ -43,30 +37,43 @@ def _perturb(model: nn.Module, relative: float) -> None:
             parameter.mul_(1 + relative * torch.randn(parameter.shape, generator=generator))
 
 
-def train(network: Network, device: str, steps: int = 30, amp: torch.dtype | None = None, perturbation: float = 0.0) -> Run:
-    """amp: autocast to this dtype, with a scaled loss for float16."""
-    torch.manual_seed(0)
-    model = network.make()
-    if perturbation:
-        _perturb(model, perturbation)
-    model = model.to(device).train()
-    parts = [(network.optimizer(parameters, lr=network.lr), loss) for parameters, loss in network.parts(model)]
-    scaler = torch.amp.GradScaler(device, enabled=amp is torch.float16)
-    data = torch.Generator().manual_seed(1)
-    losses, times = [], []
-    for _ in range(steps):
-        batch = tuple(t.to(device) for t in network.batch(data))
+class Training:
+    """One network in training on one device. amp: autocast to this type, with a scaled loss for float16."""
+
+    def __init__(self, network: Network, device: str, amp: torch.dtype | None = None, perturbation: float = 0.0):
+        torch.manual_seed(0)
+        model = network.make()
+        if perturbation:
+            _perturb(model, perturbation)
+        self.model = model.to(device).train()
+        self.device, self.amp = device, amp
+        self.parts = [(network.optimizer(parameters, lr=network.lr), loss) for parameters, loss in network.parts(self.model)]
+        # From the default of 65,536 the scale takes more steps to come down than a short run can spare.
+        self.scaler = torch.amp.GradScaler(device, init_scale=1024.0, enabled=amp is torch.float16)
+        data = torch.Generator().manual_seed(1)
+        self.batches = [network.batch(data) for _ in range(BATCHES)]
+        self.losses: list[float] = []
+        self.seconds: list[float] = []
+
+    def step(self) -> None:
+        batch = tuple(t.to(self.device) for t in self.batches[len(self.losses) % BATCHES])
         begin = time.perf_counter()
         total = 0.0
-        for optimizer, loss_function in parts:
-            for every, _ in parts:
+        for optimizer, loss_function in self.parts:
+            for every, _ in self.parts:
                 every.zero_grad()
-            with torch.autocast(device, dtype=amp or torch.float16, enabled=amp is not None):
-                loss = loss_function(model, batch)
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
+            with torch.autocast(self.device, dtype=self.amp or torch.float16, enabled=self.amp is not None):
+                loss = loss_function(self.model, batch)
+            self.scaler.scale(loss).backward()
+            self.scaler.step(optimizer)
             total += loss.item()
-        scaler.update()
-        losses.append(total)
-        times.append(time.perf_counter() - begin)
-    return Run(losses, sorted(times)[len(times) // 2], model)
+        self.scaler.update()
+        self.losses.append(total)
+        self.seconds.append(time.perf_counter() - begin)
+
+
+def train(*trainings: Training, steps: int) -> None:
+    """Steps of all of them in turn, so that their times are comparable on a busy machine."""
+    for _ in range(steps):
+        for training in trainings:
+            training.step()

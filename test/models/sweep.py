@@ -12,6 +12,7 @@ import argparse
 import json
 import math
 import sys
+from statistics import median
 
 import torch
 
@@ -19,7 +20,7 @@ import torch_npu  # noqa: F401
 
 import transformers_zoo  # isort: skip
 import zoo  # isort: skip
-from network import train  # isort: skip
+from network import Training, train  # isort: skip
 
 RELATIVE = 1e-4
 PERTURBATION = 1e-6
@@ -31,15 +32,16 @@ def deviation(curve, reference):
 
 def check(network, steps):
     """One row of the table."""
-    cpu = train(network, "cpu", steps)
-    npu = train(network, "npu", steps)
+    cpu, npu, half, brain = trainings = [Training(network, "cpu"), Training(network, "npu"),
+                                         Training(network, "npu", amp=torch.float16), Training(network, "npu", amp=torch.bfloat16)]
+    train(*trainings, steps=steps)
     row = {"network": network.name, "deviation": deviation(npu.losses, cpu.losses), "limit": RELATIVE,
-           "first": cpu.losses[0], "final": cpu.losses[-1], "ratio": npu.seconds / cpu.seconds}
+           "first": cpu.losses[0], "final": cpu.losses[-1], "ratio": median(a / b for a, b in zip(npu.seconds, cpu.seconds)),
+           "float16": half.losses[-1] / cpu.losses[-1], "bfloat16": brain.losses[-1] / cpu.losses[-1]}
     if row["deviation"] > RELATIVE:  # where rounding alone diverges, as far as a tiny change of the start does on the CPU
-        shaken = train(network, "cpu", steps, perturbation=PERTURBATION)
+        shaken = Training(network, "cpu", perturbation=PERTURBATION)
+        train(shaken, steps=steps)
         row["limit"] = max(RELATIVE, deviation(shaken.losses, cpu.losses))
-    for name, dtype in (("float16", torch.float16), ("bfloat16", torch.bfloat16)):
-        row[name] = train(network, "npu", steps, amp=dtype).losses[-1] / cpu.losses[-1]
     row["passed"] = row["deviation"] <= row["limit"] and max(row["float16"], row["bfloat16"]) <= 1.05
     if network.name == "gpt2":
         row["tokens"] = same_tokens(npu.model)
