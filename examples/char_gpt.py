@@ -45,9 +45,11 @@ class CharGPT(nn.Module):
 
     @torch.inference_mode()
     def write(self, tokens, count, temperature):
+        """Appends `count` tokens: drawn by their probability, or at temperature 0 the likeliest."""
         for _ in range(count):
-            logits = self(tokens[:, -self.context :])[:, -1].float() / temperature
-            tokens = torch.cat([tokens, torch.multinomial(torch.softmax(logits, -1), 1)], 1)
+            logits = self(tokens[:, -self.context :])[:, -1].float()
+            best = logits.argmax(-1, keepdim=True) if temperature == 0 else torch.multinomial(torch.softmax(logits / temperature, -1), 1)
+            tokens = torch.cat([tokens, best], 1)
         return tokens
 
 
@@ -59,6 +61,7 @@ def main():
     parser.add_argument("--amp", choices=["float16", "bfloat16", "off"], default="float16")
     parser.add_argument("--temperature", type=float, default=0.7)
     parser.add_argument("--losses", help="file for the loss of each step")
+    parser.add_argument("--checkpoint", default="char_gpt.pt", help="file for the trained network")
     options = parser.parse_args()
 
     text = open(options.text).read() if options.text else RHYME
@@ -89,6 +92,7 @@ def main():
     start = torch.tensor([[characters.index("T" if "T" in characters else characters[0])]], device=device)
     written = model.eval().write(start, 120, options.temperature)[0].tolist()
     print("".join(characters[i] for i in written))
+    torch.save({"characters": characters, "model": model.state_dict()}, options.checkpoint)
     if options.losses:
         with open(options.losses, "w") as file:
             file.write("\n".join(map(str, losses)))

@@ -1,6 +1,6 @@
 """Serves a trained network: loads a checkpoint of train_resnet18.py, checks the answers against the CPU, measures.
 
-The same for a traced TorchScript file (`--script`), and for token-by-token generation (`--generate`).
+The same for a traced TorchScript file (`--script`), and, with a checkpoint of char_gpt.py, for text token by token (`--generate`).
 """
 
 import argparse
@@ -33,7 +33,7 @@ def report(name, times, items):
 @torch.inference_mode()
 def classify(options):
     model = ResNet18()
-    model.load_state_dict(torch.load(options.checkpoint, map_location="cpu")["model"])
+    model.load_state_dict(torch.load(options.checkpoint or "resnet18.pt", map_location="cpu")["model"])
     model.eval()
     pictures = torch.Generator().manual_seed(3)
     batches = [draw(torch.randint(len(CLASSES), (options.batch_size,), generator=pictures), pictures) for _ in range(options.batches)]
@@ -53,21 +53,36 @@ def classify(options):
 
 @torch.inference_mode()
 def generate(options):
-    torch.manual_seed(0)
-    model = CharGPT(60).to(options.device).eval()
-    tokens = torch.zeros(1, 1, dtype=torch.long, device=options.device)
-    times = measure(lambda _: model.write(tokens, 1, 1.0), range(options.batches))
+    saved = torch.load(options.checkpoint or "char_gpt.pt", map_location="cpu")
+    model = CharGPT(len(saved["characters"]))
+    model.load_state_dict(saved["model"])
+    model.eval()
+    start = torch.zeros(1, 1, dtype=torch.long)
+    expected = model.write(start, options.tokens, temperature=0)
+    model.to(options.device)
+    tokens = start.to(options.device)
+
+    def one_more(_):
+        nonlocal tokens
+        tokens = model.write(tokens, 1, temperature=0)
+
+    times = measure(one_more, range(options.tokens))
     report("generation", times[1:], len(times) - 1)
+    print("".join(saved["characters"][i] for i in tokens[0].tolist()))
+    if not torch.equal(tokens.cpu(), expected):
+        raise SystemExit("the tokens differ from the CPU's")
+    print(f"{options.tokens} tokens as on the CPU")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="npu")
-    parser.add_argument("--checkpoint", default="resnet18.pt")
+    parser.add_argument("--checkpoint", help="default: resnet18.pt, or char_gpt.pt with --generate")
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--batches", type=int, default=20)
     parser.add_argument("--script", help="file for the traced network, which then answers instead of the module")
-    parser.add_argument("--generate", action="store_true")
+    parser.add_argument("--generate", action="store_true", help="write text instead")
+    parser.add_argument("--tokens", type=int, default=100)
     options = parser.parse_args()
     generate(options) if options.generate else classify(options)
 

@@ -100,6 +100,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--losses", help="file for the loss of each epoch")
     parser.add_argument("--curve", default="train_digits_loss.png", help="loss curve, drawn if matplotlib is there")
     arguments = parser.parse_args()
 
@@ -120,6 +121,9 @@ def main():
         print(f"{start_of_line}{line}  test accuracy {reached:.1%}  {seconds:.2f} s")
 
     save_curve(losses, arguments.curve)
+    if arguments.losses:
+        with open(arguments.losses, "w") as file:
+            file.write("\n".join(map(str, losses)))
     print(f"trained on {next(model.parameters()).device}: test accuracy {reached:.1%}")
     if reached < REQUIRED_ACCURACY:
         sys.exit(f"expected a test accuracy of at least {REQUIRED_ACCURACY:.0%}")

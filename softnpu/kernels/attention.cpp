@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "dropout.h"
+#include "wide.h"
 
 namespace softnpu::kernels::attention {
 
@@ -135,10 +136,12 @@ bool fits_fused(const Inputs& in) {
 
 Fused fused(const Inputs& in) {
   Fused f;
-  f.query = split_heads(in.query, in.layout, in.heads);
+  const bool wide = worth_widening({in.query, in.key, in.value});
+  const auto heads = [&](const Tensor& t, int64_t count) { return split_heads(wide ? widened(t) : t, in.layout, count); };
+  f.query = heads(in.query, in.heads);
   f.kv_heads = key_heads(in, f.query.size(3));
-  f.key = grouped(split_heads(in.key, in.layout, f.kv_heads), in.heads);
-  f.value = grouped(split_heads(in.value, in.layout, f.kv_heads), in.heads);
+  f.key = grouped(heads(in.key, f.kv_heads), in.heads);
+  f.value = grouped(heads(in.value, f.kv_heads), in.heads);
   f.causal = in.sparse_mode == 2 && !in.pse;
   if (in.pse) f.mask = in.pse->to(f.query.scalar_type());
   const auto hide = f.causal ? std::nullopt : hidden(in, f.query.size(2), f.key.size(2));
@@ -155,29 +158,42 @@ void forward_fused(Tensor& out, const Optional& softmax_max, const Optional& sof
   const bool keep = softmax_max && softmax_max->numel();
   const auto& q = f.query;
   const auto logsumexp = keep ? softmax_max->select(-1, 0) : at::empty({q.size(0), q.size(1), q.size(2)}, at::kFloat);
-  at::native::flash_attention_kernel(at::kCPU, split_heads(out, in.layout, in.heads).transpose(1, 2), logsumexp.transpose(1, 2), q, f.key,
-                                     f.value, 0.0, f.causal, f.mask, in.scale);
+  const auto result = out.scalar_type() == q.scalar_type() ? out : at::empty(out.sizes(), q.options());
+  at::native::flash_attention_kernel(at::kCPU, split_heads(result, in.layout, in.heads).transpose(1, 2), logsumexp.transpose(1, 2), q,
+                                     f.key, f.value, 0.0, f.causal, f.mask, in.scale);
+  if (!result.is_same(out)) out.copy_(result);
   if (keep) spread(*softmax_max, softmax_sum);
 }
 
-// Where a gradient is added up: the output itself, or memory for all query heads that share a head of it.
-Tensor cleared(Tensor& out, const std::string& layout, int64_t heads, const Tensor& like) {
-  const auto view = split_heads(out, layout, heads);
-  return view.size(1) == like.size(1) ? view.zero_() : at::zeros(like.sizes(), like.options());
-}
+// A gradient while it is added up: in the output itself, unless that is shorter or has a head for several query heads.
+class Gradient {
+ public:
+  Gradient(Tensor& out, const std::string& layout, int64_t heads, const Tensor& like)
+      : out_(split_heads(out, layout, heads)), direct_(out_.sizes() == like.sizes() && out_.scalar_type() == like.scalar_type()) {
+    sum_ = direct_ ? out_.zero_() : at::zeros(like.sizes(), like.options());
+  }
+  Tensor sequence_first() const { return sum_.transpose(1, 2); }
+  void finish() {
+    if (!direct_) out_.copy_(ungrouped(sum_, out_.size(1)));
+  }
+
+ private:
+  Tensor out_, sum_;
+  bool direct_;
+};
 
 // Calls the kernel behind at::_scaled_dot_product_flash_attention_for_cpu_backward, for the same reason.
 void backward_fused(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Saved& saved, const Inputs& in) {
   const Fused f = fused(in);
+  Gradient q(dq, in.layout, in.heads, f.query), k(dk, in.layout, f.kv_heads, f.key), v(dv, in.layout, f.kv_heads, f.value);
   const auto swap = [](const Tensor& t) { return t.transpose(1, 2); };
-  const auto q = cleared(dq, in.layout, in.heads, f.query), k = cleared(dk, in.layout, f.kv_heads, f.key),
-             v = cleared(dv, in.layout, f.kv_heads, f.value);
-  at::native::flash_attention_backward_kernel(at::kCPU, swap(q), swap(k), swap(v), swap(split_heads(dy, in.layout, in.heads)), swap(f.query),
-                                              swap(f.key), swap(f.value), swap(split_heads(*saved.out, in.layout, in.heads)),
-                                              gathered(*saved.max, *saved.sum), 0.0, f.causal, f.mask, in.scale);
-  if (k.size(1) == f.kv_heads) return;
-  store(dk, ungrouped(k, f.kv_heads), in.layout, f.kv_heads);
-  store(dv, ungrouped(v, f.kv_heads), in.layout, f.kv_heads);
+  const auto whole = [&](const Tensor& t) { return swap(split_heads(t.to(f.query.scalar_type()), in.layout, in.heads)); };
+  at::native::flash_attention_backward_kernel(at::kCPU, q.sequence_first(), k.sequence_first(), v.sequence_first(), whole(dy), swap(f.query),
+                                              swap(f.key), swap(f.value), whole(*saved.out), gathered(*saved.max, *saved.sum), 0.0, f.causal,
+                                              f.mask, in.scale);
+  q.finish();
+  k.finish();
+  v.finish();
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <ATen/native/batch_norm.h>
 
 #include "landing.h"
+#include "wide.h"
 
 namespace softnpu::kernels {
 
@@ -108,6 +109,10 @@ void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional gra
 
 void convolution(Tensor& out, const Tensor& input, const Tensor& weight, const Optional& bias, IntArrayRef stride, IntArrayRef padding,
                  IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups) {
+  if (worth_widening({input, weight})) {
+    out.copy_(at::convolution(widened(input), widened(weight), widened(bias), stride, padding, dilation, transposed, output_padding, groups));
+    return;
+  }
   const Landing land({out});
   out.copy_(at::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups));
 }
@@ -117,7 +122,10 @@ void convolution_backward(Optional grad_input, Optional grad_weight, Optional gr
                           bool transposed, IntArrayRef output_padding, int64_t groups, const std::vector<uint8_t>& mask) {
   const at::OptionalIntArrayRef sizes = bias_sizes.empty() ? at::OptionalIntArrayRef() : at::OptionalIntArrayRef(bias_sizes);
   const Landing land({grad_input, grad_weight});
-  auto [gi, gw, gb] = at::convolution_backward(grad_output, input, weight, sizes, stride, padding, dilation, transposed, output_padding, groups, three_flags(mask));
+  const bool wide = worth_widening({grad_output, input, weight});
+  auto [gi, gw, gb] = at::convolution_backward(wide ? widened(grad_output) : grad_output, wide ? widened(input) : input,
+                                               wide ? widened(weight) : weight, sizes, stride, padding, dilation, transposed,
+                                               output_padding, groups, three_flags(mask));
   copy_into(grad_input, gi);
   copy_into(grad_weight, gw);
   copy_into(grad_bias, gb);
