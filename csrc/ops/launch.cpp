@@ -58,7 +58,7 @@ struct CacheScope {
   ~CacheScope() { acl::api().UnInitPTACacheThreadLocal(); }
 };
 
-// Note [Word 0]: names the operator, an aligned address of 48 bits; the bits above mix the types of the call's tensors,
+// Note [Word 0]: names the operator, an aligned address of 48 bits; the bits above mix the types of the tensors and which are empty,
 // and the lowest one says whether torch asked for deterministic algorithms when the operator was called. So executors of
 // both kinds live side by side in the cache, a call keeps its kind on its way through the task queue, and the provider,
 // which has one switch, is told only when one is built.

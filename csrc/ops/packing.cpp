@@ -85,7 +85,8 @@ void Packer::add(const at::Tensor& t) {
   uint64_t* w = words.data() + at;
   const auto type = static_cast<uint64_t>(acl_type(t.scalar_type()));
   w[0] = kTensor | type << 8 | dim << 16;
-  words[0] = (words[0] & kAddressBits) | (((words[0] >> 48) * 41 + type) & 0xffff) << 48;
+  const uint64_t empty = impl->numel() == 0 ? 64 : 0;  // no kernel sees its type
+  words[0] = (words[0] & kAddressBits) | (((words[0] >> 48) * 41 + type + empty) & 0xffff) << 48;
   memcpy(w + 1, sizes.data(), dim * 8);
   memcpy(w + 1 + dim, strides.data(), dim * 8);
   w[1 + 2 * dim] = impl->storage_offset();

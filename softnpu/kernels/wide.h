@@ -1,8 +1,9 @@
 // float16 products computed in float32.
 //
-// Note [Wide products]: the matrix unit of an NPU adds up products of float16 in float32. ATen's CPU loops for float16 do not, and
-// on processors without float16 arithmetic they are slower than float32 by two orders of magnitude. So the operands are widened,
-// and the result is rounded once. Few elements are left to ATen: converting them costs more than it saves.
+// Note [Wide products]: the matrix unit of an NPU adds up products of float16 in float32. ATen's CPU loops for float16 round in
+// between in some operators (addbmm, transposed convolution), and on processors without float16 arithmetic they are slower
+// than float32 by up to two orders of magnitude. So the operands are widened, and the result is rounded once. Few elements are
+// left to ATen: converting them costs more than it saves.
 #pragma once
 
 #include <ATen/core/Tensor.h>

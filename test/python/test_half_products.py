@@ -27,6 +27,19 @@ def test_sums(result):
     torch.testing.assert_close(value, torch.full_like(value, TERMS), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("function, sizes", [
+    (torch.addbmm, [(16, 16), (32, 16, 32), (32, 32, 16)]),
+    (F.conv_transpose2d, [(2, 16, 16, 16), (16, 8, 3, 3)]),
+], ids=["addbmm", "conv_transpose2d"])
+def test_one_rounding(function, sizes):
+    generator = torch.Generator().manual_seed(0)
+    operands = [torch.randn(size, generator=generator).half() for size in sizes]
+    exact = function(*(t.double() for t in operands))
+    ours = function(*(t.npu() for t in operands))
+    assert ours.dtype == torch.float16
+    torch.testing.assert_close(ours.double().cpu(), exact, rtol=2**-10, atol=1e-4)
+
+
 def test_gradients_of_a_convolution():
     x, weight = ones(1, 4, 66, 66).requires_grad_(), ones(1, 4, 3, 3).requires_grad_()
     F.conv2d(x, weight).sum().backward()
