@@ -33,7 +33,7 @@ CONFINED = {
     r"\bdlopen\s*\(":
         ("a dlopen", ["csrc/acl/library.cpp", "softnpu"]),
     r"\.cpu\(\)|\bkCPU\b":
-        ("CPU tensor work", ["csrc/ops/copy.cpp", "csrc/ops/fallback.cpp", "csrc/distributed/staged_backend.cpp", "csrc/python",
+        ("CPU tensor work", ["csrc/ops/copy.cpp", "csrc/ops/fallback.cpp", "csrc/distributed/host_values.cpp", "csrc/python",
                               "softnpu"]),
 }
 

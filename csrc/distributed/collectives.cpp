@@ -13,39 +13,10 @@ namespace {
 
 using c10d::OpType;
 
-uint64_t count(const at::Tensor& tensor, const Format& format) {
-  return static_cast<uint64_t>(tensor.numel()) * format.per_element;
-}
-
 std::vector<uint64_t> offsets_of(const std::vector<uint64_t>& counts) {
   std::vector<uint64_t> offsets(counts.size());
   std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), uint64_t{0});
   return offsets;
-}
-
-// Rows of the first dimension per rank -> transported elements per rank. No splits: equal shares.
-std::vector<uint64_t> counts_of(const at::Tensor& tensor, const std::vector<int64_t>& splits, int ranks,
-                                const Format& format) {
-  const int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
-  const uint64_t row = rows == 0 ? 0 : static_cast<uint64_t>(tensor.numel() / rows) * format.per_element;
-  if (splits.empty()) {
-    TORCH_CHECK_VALUE(rows % ranks == 0, "Tensor's dim 0 (", rows, ") does not divide equally across ", ranks,
-                      " ranks");
-    return std::vector<uint64_t>(ranks, row * static_cast<uint64_t>(rows / ranks));
-  }
-  TORCH_CHECK_VALUE(static_cast<int>(splits.size()) == ranks, "Number of tensor splits (", splits.size(),
-                    ") not equal to group size (", ranks, ")");
-  TORCH_CHECK_VALUE(std::accumulate(splits.begin(), splits.end(), int64_t{0}) == rows,
-                    "Split sizes doesn't match total dim 0 size");
-  std::vector<uint64_t> counts;
-  for (int64_t split : splits) counts.push_back(row * static_cast<uint64_t>(split));
-  return counts;
-}
-
-std::vector<uint64_t> counts_of(const std::vector<at::Tensor>& tensors, const Format& format) {
-  std::vector<uint64_t> counts;
-  for (const at::Tensor& tensor : tensors) counts.push_back(count(tensor, format));
-  return counts;
 }
 
 void check_root(int64_t root, int ranks) {

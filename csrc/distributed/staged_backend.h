@@ -47,14 +47,27 @@ class StagedBackend final : public c10d::Backend {
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) override;
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
                         std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& opts) override;
+  // Ranks have different shares, given in elements of the first dimension.
+  WorkPtr allgather_uneven(at::Tensor& output, at::Tensor& input, std::vector<int64_t> splits, bool async);
+  WorkPtr reduce_scatter_uneven(at::Tensor& output, at::Tensor& input, std::vector<int64_t> splits,
+                                const c10d::ReduceOp& op, bool async);
   WorkPtr barrier(const c10d::BarrierOptions& opts) override;
   WorkPtr send(Tensors& tensors, int peer, int tag) override;
   WorkPtr recv(Tensors& tensors, int peer, int tag) override;
 
  private:
-  // Work that is done when `inner` was waited for and the copies back to the npu are made. NULL for one that was
-  // already waited for: gloo's must not be waited for twice, it would overwrite what was scaled since.
-  WorkPtr finish(WorkPtr inner, std::vector<std::pair<at::Tensor, at::Tensor>> copies, Tensors outputs);
+  // The handle of what the inner backend was given; `finish` brings the results to the npu.
+  WorkPtr start(const char* what, std::vector<WorkPtr> inner, Tensors outputs, std::function<void()> finish);
+  WorkPtr coalesced(size_t count, const std::function<WorkPtr(size_t)>& call);
+  WorkPtr reduce_all(const char* what, const at::Tensor& host, const c10d::ReduceOp& op,
+                     std::chrono::milliseconds timeout, Tensors outputs,
+                     std::function<void(const at::Tensor&)> finish);
+  WorkPtr scatter_reduced(const at::Tensor& host, const at::Tensor& output, const std::vector<uint64_t>& counts,
+                          const c10d::ReduceOp& op, std::chrono::milliseconds timeout);
+  WorkPtr gather_all(const Tensors& outputs, std::vector<int64_t> counts, const at::Tensor& input,
+                     std::chrono::milliseconds timeout);
+  WorkPtr move(const char* what, const Tensors& outputs, std::vector<int64_t> received, at::Tensor bytes,
+               std::vector<int64_t> sent, std::chrono::milliseconds timeout);
 
   const c10::intrusive_ptr<c10d::Backend> inner_;
   const std::string name_;

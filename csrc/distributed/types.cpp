@@ -4,6 +4,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
 
+#include <numeric>
+
 namespace npu::distributed {
 
 namespace {
@@ -131,6 +133,34 @@ void check_alike(const std::vector<at::Tensor>& tensors, const at::Tensor& other
     TORCH_CHECK_TYPE(tensor.scalar_type() == other.scalar_type(), "Tensors must have identical type");
     TORCH_CHECK_VALUE(tensor.device() == other.device(), "Tensors must be on the same npu device");
   }
+}
+
+uint64_t count(const at::Tensor& tensor, const Format& format) {
+  return static_cast<uint64_t>(tensor.numel()) * format.per_element;
+}
+
+std::vector<uint64_t> counts_of(const at::Tensor& tensor, const std::vector<int64_t>& splits, int ranks,
+                                const Format& format) {
+  const int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
+  const uint64_t row = rows == 0 ? 0 : static_cast<uint64_t>(tensor.numel() / rows) * format.per_element;
+  if (splits.empty()) {
+    TORCH_CHECK_VALUE(rows % ranks == 0, "Tensor's dim 0 (", rows, ") does not divide equally across ", ranks,
+                      " ranks");
+    return std::vector<uint64_t>(ranks, row * static_cast<uint64_t>(rows / ranks));
+  }
+  TORCH_CHECK_VALUE(static_cast<int>(splits.size()) == ranks, "Number of tensor splits (", splits.size(),
+                    ") not equal to group size (", ranks, ")");
+  TORCH_CHECK_VALUE(std::accumulate(splits.begin(), splits.end(), int64_t{0}) == rows,
+                    "Split sizes doesn't match total dim 0 size");
+  std::vector<uint64_t> counts;
+  for (int64_t split : splits) counts.push_back(row * static_cast<uint64_t>(split));
+  return counts;
+}
+
+std::vector<uint64_t> counts_of(const std::vector<at::Tensor>& tensors, const Format& format) {
+  std::vector<uint64_t> counts;
+  for (const at::Tensor& tensor : tensors) counts.push_back(count(tensor, format));
+  return counts;
 }
 
 at::Tensor flat(const std::vector<at::Tensor>& tensors) {

@@ -35,6 +35,13 @@ void check_tensor(const at::Tensor& tensor);
 // All of one type, on one device.
 void check_alike(const std::vector<at::Tensor>& tensors, const at::Tensor& other);
 
+// How many elements are transported: of a tensor; for each of some; for each rank's rows of the first dimension (no
+// splits: equal shares).
+uint64_t count(const at::Tensor& tensor, const Format& format);
+std::vector<uint64_t> counts_of(const std::vector<at::Tensor>& tensors, const Format& format);
+std::vector<uint64_t> counts_of(const at::Tensor& tensor, const std::vector<int64_t>& splits, int ranks,
+                                const Format& format);
+
 at::Tensor flat(const std::vector<at::Tensor>& tensors);  // a copy, end to end
 void copy_from_flat(const at::Tensor& source, std::vector<at::Tensor>& tensors);
 

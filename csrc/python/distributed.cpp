@@ -94,7 +94,11 @@ void bind_classes(py::module_& parent) {
       .def(py::init([](c10::intrusive_ptr<c10d::Backend> inner, const std::string& name) {
              return c10::make_intrusive<StagedBackend>(std::move(inner), name);
            }),
-           py::arg("inner"), py::arg("name"));
+           py::arg("inner"), py::arg("name"))
+      .def("allgather_uneven", &StagedBackend::allgather_uneven, py::arg("output"), py::arg("input"),
+           py::arg("output_split_sizes"), py::arg("async_op"), Release())
+      .def("reduce_scatter_uneven", &StagedBackend::reduce_scatter_uneven, py::arg("output"), py::arg("input"),
+           py::arg("input_split_sizes"), py::arg("op"), py::arg("async_op"), Release());
 }
 
 }  // namespace

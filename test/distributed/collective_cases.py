@@ -12,6 +12,19 @@ DTYPES = (*FLOATS, *INTEGERS, torch.bool)
 SIZES = (0, 1, 13, 1024, 70001)
 PERIOD = 100003  # a prime: large tensors repeat themselves, but not from block to block
 REDUCTIONS = ("SUM", "PRODUCT", "MIN", "MAX", "AVG")
+# Functions of this file that need no argument, for any number of ranks.
+CASES = [
+    "wrapping_integers",
+    "complex_sum",
+    "premul_sum",
+    "uneven",
+    "coalesced",
+    "subgroups",
+    "objects",
+    "async_work",
+    "groups_on_two_streams",
+    "functional",
+]
 
 
 def make(dtype, *shape, seed=0, rank=None):
@@ -180,6 +193,23 @@ def premul_sum():
         torch.testing.assert_close(y.cpu(), expected)
 
 
+def wrapping_integers():
+    """Sums and products keep the low bits; the order of unsigned numbers knows no sign."""
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    for dtype in (*INTEGERS, torch.uint16, torch.uint32, torch.uint64):
+        low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+
+        def values(i, low=low, high=high):
+            return [high - i, low + i, high // 2 + i + 1 if i else high // 2, 3]
+
+        columns = list(zip(*(values(i) for i in range(ranks))))
+        for name, combine in (("SUM", sum), ("PRODUCT", math.prod), ("MIN", min), ("MAX", max)):
+            y = torch.tensor(values(rank), dtype=dtype).npu()
+            dist.all_reduce(y, getattr(ReduceOp, name))
+            expected = [(combine(column) - low) % (high - low + 1) + low for column in columns]
+            assert y.cpu().tolist() == expected, f"{name} {dtype}: {y.cpu().tolist()} instead of {expected}"
+
+
 def refused_reductions():
     messages = []
     for name in ("BAND", "BOR", "BXOR"):
@@ -299,11 +329,6 @@ def async_work():
     dist.barrier()
 
 
-def run_all(names):
-    for name in names:
-        globals()[name]()
-
-
 def large(dtype, size):
     """Every collective with `size` bytes: of the tensor in all_reduce, of all shares together in the others."""
     elements = size // dtype.itemsize
@@ -338,9 +363,3 @@ def functional():
     leaf.grad = None
     all_gather(leaf)[0].sum().backward()
     assert leaf.grad is not None
-
-
-def reductions_and_movements():
-    for dtype in (torch.float32, torch.int64):
-        reductions(dtype, 13)
-        movements(dtype, 13)

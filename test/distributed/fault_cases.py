@@ -110,6 +110,12 @@ def rebuild():
     return error, x[0].item()
 
 
+def reinitialise():
+    from torch_npu.distributed import reinit_process_group
+
+    return error_of(reinit_process_group)
+
+
 def limited(resource_name, rank, most):
     """The first collective of a new group when `rank` is short of something; once it has it again, the group works."""
     import resource
@@ -205,7 +211,6 @@ def default_backend():
     dist.all_reduce(y)
     names = [dist.group.WORLD._get_backend(torch.device(d)).name() for d in ("npu", "cpu")]
     return names, x.tolist(), y.tolist()
-
 
 
 def split():

@@ -15,7 +15,6 @@ from world import RankError, World, start_hccl
 
 ODD_SIZES = (0, 1, 13, 70001)
 LARGE = 64 << 20  # bytes
-PARTS = ["complex_sum", "premul_sum", "coalesced", "subgroups", "objects", "async_work", "groups_on_two_streams", "functional"]
 
 
 def attempt(world, what, function, *args):
@@ -34,10 +33,8 @@ def sweep(ranks, environment, what, inside=lambda rank: []):
     staged = "TORCH_NPU_HCCL_TRANSPORT" in environment or "GLOO_SOCKET_IFNAME" in environment
     with World(ranks, start_hccl, environment, inside) as world:
         good &= attempt(world, f"{what}: every type, reduction and size", collective_cases.every_dtype, ODD_SIZES)
-        for name in PARTS:
+        for name in collective_cases.CASES:
             good &= attempt(world, f"{what}: {name}", getattr(collective_cases, name))
-        if not staged:
-            good &= attempt(world, f"{what}: uneven", collective_cases.uneven)
         for model in training_cases.MODELS:
             good &= attempt(world, f"{what}: ddp {model}", training_cases.ddp, model)
             good &= attempt(world, f"{what}: fsdp2 {model}", training_cases.fsdp2, model)

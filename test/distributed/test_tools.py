@@ -1,14 +1,10 @@
-"""Flight recorder, options, timing, and the path between hosts."""
+"""Flight recorder, options and timing."""
 
 import pickle
 import subprocess
 import sys
 
-import collective_cases
-import pytest
 import tool_cases as cases
-import training_cases
-from namespaces import Unavailable, two_hosts
 from world import World, start_hccl
 
 
@@ -46,21 +42,3 @@ def test_options(pair):
 
 def test_duration(pair):
     assert all(milliseconds > 0 for milliseconds in pair.run(cases.duration))
-
-
-def test_path_between_hosts():
-    """Forced by a variable: torch's gloo moves npu tensors through host memory."""
-    with World(2, start_hccl, {"TORCH_NPU_HCCL_TRANSPORT": "gloo"}) as world:
-        world.run(collective_cases.reductions_and_movements)
-        world.run(training_cases.ddp, "mlp")
-
-
-def test_two_network_namespaces():
-    """Nothing forced: the ranks find out that they share no memory."""
-    try:
-        with two_hosts() as hosts, World(2, start_hccl, **hosts) as world:
-            assert world.run(cases.backend_class) == ["StagedBackend"] * 2
-            world.run(collective_cases.reductions_and_movements)
-            world.run(training_cases.fsdp2, "mlp")
-    except Unavailable as error:
-        pytest.skip(f"no network namespaces: {error}")

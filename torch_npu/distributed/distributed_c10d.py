@@ -22,6 +22,8 @@ def reinit_process_group(group=None, rebuild_link: bool = True) -> None:
     With rebuild_link the communicators are thrown away, and the next collective makes new ones. Without it they are kept.
     """
     backend = hccl_backend(group)
+    if not hasattr(backend, "rebuild"):
+        raise RuntimeError("A group between hosts on softnpu cannot be rebuilt: let the processes end and start them anew, with torchrun")
     if not rebuild_link:
         if backend.failure() is not None:
             raise RuntimeError("softnpu cannot resume communicators: call reinit_process_group(group, rebuild_link=True)")
