@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 
+import elastic_cases
 import fault_cases as cases
 import pytest
 from world import World, free_port
@@ -67,31 +68,22 @@ def test_eight_ranks():
         assert [value for value, _ in world.run(cases.init_only, method, timeout=120)] == [8.0] * 8
 
 
-SCRIPT = """
-import os, torch, torch_npu, torch.distributed as dist
-dist.init_process_group("hccl")
-torch.npu.set_device(int(os.environ["LOCAL_RANK"]))
-x = torch.ones(1, device="npu")
-dist.all_reduce(x)
-marker = os.path.join(os.environ["FOLDER"], "failed")
-if os.environ.get("FAIL") and dist.get_rank() == 1 and not os.path.exists(marker):
-    open(marker, "w").close()
-    os.kill(os.getpid(), 9)
-dist.barrier()
-if dist.get_rank() == 0:
-    print("sum", x.item(), "restarts", os.environ["TORCHELASTIC_RESTART_COUNT"], flush=True)
-dist.destroy_process_group()
-"""
-
-
-@pytest.mark.parametrize("launcher", ["torch.distributed.run", "torch_npu.distributed.run"])
-def test_launcher_restarts_after_a_killed_worker(tmp_path, launcher):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    environment = {**os.environ, "FAIL": "1", "FOLDER": str(tmp_path), "SOFTNPU_MEMORY": "1G", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", launcher, "--nproc-per-node=2", "--max-restarts=1", "--standalone", str(script)]
-    process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, cwd=tmp_path)
-    assert "sum 2.0 restarts 1" in process.stdout, process.stdout + process.stderr[-3000:]
+@pytest.mark.parametrize(("launcher", "kind"), [("torch.distributed.run", "ddp"), ("torch_npu.distributed.run", "fsdp2")])
+def test_training_goes_on_after_the_launcher_restarts_a_killed_worker(pair, tmp_path, launcher, kind):
+    """From its checkpoint, with the losses of an undisturbed run."""
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    undisturbed.mkdir()
+    killed.mkdir()
+    pair.run(elastic_cases.train, kind, str(undisturbed))
+    environment = {**os.environ, "SOFTNPU_MEMORY": "1G", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", launcher, "--nproc-per-node=2", "--max-restarts=1", "--standalone"]
+    command += [elastic_cases.__file__, kind, str(killed)]
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, cwd=tmp_path)
+    assert process.returncode == 0, process.stdout + process.stderr[-3000:]
+    expected, seen = elastic_cases.losses(undisturbed), elastic_cases.losses(killed)
+    assert sorted(seen) == list(range(elastic_cases.STEPS))
+    assert [seen[step]["resumed"] for step in sorted(seen)] == [step >= elastic_cases.KILLED for step in sorted(seen)]
+    assert {step: seen[step]["loss"] for step in seen} == {step: expected[step]["loss"] for step in expected}
 
 
 def test_rpc_with_npu_tensors_is_refused_in_one_sentence():
