@@ -21,8 +21,8 @@ void to_device(const at::Tensor& host, const std::vector<at::Tensor>& tensors);
 // The same memory as bytes: moving values needs no type.
 at::Tensor bytes_of(const at::Tensor& host);
 
-// A reduction that runs elsewhere: hand `values` over to be reduced in place by `op`, then take result(). gloo lacks some
-// types and reductions; what it gets is wide enough that narrowing gives what HCCL gives: the low bits of a sum of
+// A reduction that runs elsewhere: hand `values` over to be reduced in place by `op`, then take result(). gloo lacks
+// some types and reductions; what it gets is wide enough that narrowing gives what HCCL gives: the low bits of a sum of
 // integers, and one rounding of a sum of half-precision numbers. Throws for what HCCL refuses.
 class HostReduction {
  public:

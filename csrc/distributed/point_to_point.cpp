@@ -42,7 +42,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer(Tensors& tensors, int peer,
                     "(batch_isend_irecv).");
   const c10::Device device = tensor.device();
   DeviceGuard guard(device.index());
-  const auto communicator = pair_communicator(device.index(), peer);
+  const auto communicator = pair_communicator(peer, sends ? "hccl:send" : "hccl:recv");
   const Stream stream = side_stream(device.index(), stream_of(peer, sends ? kSend : kReceive));
   auto work = make_work(
       {sends ? OpType::SEND : OpType::RECV, sends ? "hccl:send" : "hccl:recv", ++transfers_, options_->timeout},
@@ -97,7 +97,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer_batch(std::vector<Item> ite
   ready.record(current_stream(device.index()));
   work->keep(tensors);
   for (auto& [peer, batch] : batches) {
-    const auto communicator = pair_communicator(device.index(), peer);
+    const auto communicator = pair_communicator(peer, "hccl:coalesced");
     const Stream stream = side_stream(device.index(), stream_of(peer, kBatch));
     ready.block(stream);
     work->begin(stream);

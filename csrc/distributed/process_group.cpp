@@ -104,7 +104,8 @@ void ProcessGroupHCCL::rebuild() {
                                          [this](const std::string& text) { on_failure(text); });
 }
 
-std::shared_ptr<Communicator> ProcessGroupHCCL::find_or_connect(const std::string& name, int rank, int ranks) {
+std::shared_ptr<Communicator> ProcessGroupHCCL::find_or_connect(const std::string& name, int rank, int ranks,
+                                                                const char* title) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto found = communicators_.find(name);
@@ -118,26 +119,32 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::find_or_connect(const std::strin
   settings.buffer_megabytes = name == "all" ? config::hccl_buffer_megabytes() : config::hccl_p2p_buffer_megabytes();
   settings.deterministic = config::hccl_deterministic() || at::globalContext().deterministicAlgorithms();
   settings.options = options_->hccl_config;
-  auto communicator =
-      Communicator::connect(*store_, c10::str("hccl_root/", generation_, "/", name), rank, ranks, settings);
+  std::shared_ptr<Communicator> communicator;
+  try {
+    communicator =
+        Communicator::connect(*store_, c10::str("hccl_root/", generation_, "/", name), rank, ranks, settings);
+  } catch (c10::Error& error) {
+    error.add_context(c10::str(title, " on rank ", rank_, " of group ", group, " got no communicator"));
+    throw;
+  }
   std::lock_guard<std::mutex> lock(mutex_);
   return communicators_.emplace(name, std::move(communicator)).first->second;
 }
 
-std::shared_ptr<Communicator> ProcessGroupHCCL::communicator(c10::DeviceIndex device) {
+std::shared_ptr<Communicator> ProcessGroupHCCL::communicator(c10::DeviceIndex device, const char* title) {
   TORCH_CHECK_WITH(DistBackendError, last_device_ < 0 || last_device_ == device,
                    "A process group works with one card for "
                    "each rank: this one has used npu:",
                    last_device_, " and now got a tensor on npu:", int(device),
                    ". Call torch.npu.set_device(local_rank) first, or make another group.");
   last_device_ = device;
-  return find_or_connect("all", rank_, size_);
+  return find_or_connect("all", rank_, size_, title);
 }
 
 // Of two ranks (or one, for what a rank sends to itself), so that sends do not need the whole group to take part.
-std::shared_ptr<Communicator> ProcessGroupHCCL::pair_communicator(c10::DeviceIndex, int peer) {
+std::shared_ptr<Communicator> ProcessGroupHCCL::pair_communicator(int peer, const char* title) {
   const int low = std::min(rank_, peer), high = std::max(rank_, peer);
-  return find_or_connect(c10::str(low, "-", high), rank_ == low ? 0 : 1, low == high ? 1 : 2);
+  return find_or_connect(c10::str(low, "-", high), rank_ == low ? 0 : 1, low == high ? 1 : 2, title);
 }
 
 Stream ProcessGroupHCCL::side_stream(c10::DeviceIndex device, int which) {
@@ -156,12 +163,12 @@ c10::DeviceIndex ProcessGroupHCCL::any_device() const {
 
 void ProcessGroupHCCL::eagerConnectSingleDevice(at::Device device) {
   DeviceGuard guard(device.index());
-  communicator(device.index());
+  communicator(device.index(), "the eager connection");
 }
 
 std::string ProcessGroupHCCL::comm_name(int device) {
   DeviceGuard guard(static_cast<c10::DeviceIndex>(device));
-  return communicator(static_cast<c10::DeviceIndex>(device))->name();
+  return communicator(static_cast<c10::DeviceIndex>(device), "get_hccl_comm_name")->name();
 }
 
 c10::intrusive_ptr<WorkHCCL> ProcessGroupHCCL::make_work(WorkHCCL::Description description, Tensors outputs,
@@ -205,7 +212,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch launch) {
   check_usable();
   const c10::Device device = launch.outputs.empty() ? launch.inputs.at(0).device() : launch.outputs[0].device();
   DeviceGuard guard(device.index());
-  const auto communicator = this->communicator(device.index());
+  const auto communicator = this->communicator(device.index(), launch.title);
   const bool aside = launch.async || coalescing_;
   const Stream current = current_stream(device.index());
   const Stream stream = aside ? side_stream(device.index(), kCollectiveStream) : current;

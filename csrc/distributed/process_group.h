@@ -121,9 +121,10 @@ class ProcessGroupHCCL final : public c10d::Backend {
 
   void check_usable() const;  // throws what went wrong before
   void on_failure(const std::string& text);
-  std::shared_ptr<Communicator> communicator(c10::DeviceIndex device);
-  std::shared_ptr<Communicator> pair_communicator(c10::DeviceIndex device, int peer);
-  std::shared_ptr<Communicator> find_or_connect(const std::string& key, int rank, int ranks);
+  // Made at first use; `title` is what needs it, for the error.
+  std::shared_ptr<Communicator> communicator(c10::DeviceIndex device, const char* title);
+  std::shared_ptr<Communicator> pair_communicator(int peer, const char* title);
+  std::shared_ptr<Communicator> find_or_connect(const std::string& key, int rank, int ranks, const char* title);
   Stream side_stream(c10::DeviceIndex device, int which);
   c10::DeviceIndex any_device() const;
   std::vector<std::shared_ptr<Communicator>> all_communicators();

@@ -99,7 +99,7 @@ bool Control::set_fault(int code, const char* text) noexcept {
 
 Descriptor ControlBlock::create(uint32_t ranks) {
   Descriptor fd(memfd_create("softnpu-communicator", MFD_CLOEXEC));
-  if (!fd) fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "memfd_create: %s", strerror(errno));
+  if (!fd) fail_to_open("a control block");
   const size_t committed = messages_at(ranks);
   if (ftruncate(fd.get(), static_cast<off_t>(total_bytes(ranks))) != 0 ||
       posix_fallocate(fd.get(), 0, static_cast<off_t>(committed)) != 0)

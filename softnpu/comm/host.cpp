@@ -2,8 +2,11 @@
 
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
+
+#include "socket.h"
 
 namespace softnpu::comm {
 
@@ -13,6 +16,8 @@ HostIdentity host_identity() {
   if (FILE* file = fopen("/proc/sys/kernel/random/boot_id", "re")) {
     if (!fgets(boot, sizeof boot, file)) boot[0] = '\0';
     fclose(file);
+  } else if (errno == EMFILE || errno == ENFILE) {
+    fail_to_open("the kernel's boot_id");  // without it this rank would seem to be on another host
   }
   for (unsigned char c : boot) words[0] = (words[0] ^ c) * 0x100000001b3ull;
   struct stat status;

@@ -79,8 +79,7 @@ Peer::~Peer() {
 int own_life_line() {
   static const int reading_end = [] {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-      fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "pipe: %s (ulimit -n)", strerror(errno));
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) fail_to_open("a pipe");
     close_in_child(ends[1]);  // a forked child must not seem to be its parent
     return ends[0];
   }();

@@ -8,12 +8,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
 
 #include "control.h"
 #include "rendezvous.h"
-#include "runtime/error.h"
 #include "runtime/fork.h"
 
 namespace softnpu::comm {
@@ -35,12 +36,22 @@ void tell(int socket, int code, const std::string& text) {
   send_message(socket, &verdict, sizeof verdict, {});
 }
 
+struct Failures {
+  std::mutex mutex;
+  std::map<std::string, Failure> by_name;
+};
+
+Failures& failures() {
+  static Failures* const f = new Failures;
+  return *f;
+}
+
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 
 Reception::Reception(const RootInfo& info, int timeout_seconds)
-    : listener_(listen_on(info.name)), magic_(info.magic), timeout_(timeout_seconds) {
+    : name_(info.name), listener_(listen_on(info.name)), magic_(info.magic), timeout_(timeout_seconds) {
   memcpy(secret_, info.secret, sizeof secret_);
   deadline_ = now() + std::chrono::seconds(timeout_);
   close_in_child(listener_.get());
@@ -70,10 +81,15 @@ void Reception::run() noexcept {
     introduce();
     collect_replies();
   } catch (const Failure& failure) {
-    refuse_all(failure.code, failure.what());
+    refuse_all(failure);
   } catch (const std::exception& e) {
-    refuse_all(ACL_ERROR_RT_INTERNAL_ERROR, e.what());
+    refuse_all({ACL_ERROR_RT_INTERNAL_ERROR, e.what()});
   }
+}
+
+void Reception::throw_failure_of(const std::string& name) {
+  std::lock_guard<std::mutex> lock(failures().mutex);
+  if (auto found = failures().by_name.extract(name)) throw Failure(std::move(found.mapped()));
 }
 
 bool Reception::receive_all() {
@@ -91,8 +107,7 @@ bool Reception::receive_all() {
         fail(ACL_ERROR_RT_LOST_HEARTBEAT, "rank %zu went away while the ranks came together", ranks[i]);
     if (waiting[0].revents != 0) {
       Descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (!socket && (errno == EMFILE || errno == ENFILE))
-        fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "the root's process may open no more descriptors (ulimit -n)");
+      if (!socket && (errno == EMFILE || errno == ENFILE)) fail_to_open("the connection of a rank");
       if (socket) receive(std::move(socket));
     }
     if (now() >= deadline_) {
@@ -108,7 +123,12 @@ void Reception::receive(Descriptor socket) {
   Hello hello{};
   std::vector<Descriptor> descriptors;
   if (!same_user(socket.get())) return tell(socket.get(), ACL_ERROR_RT_NO_PERMISSION, "you are another user");
-  if (!receive_message(socket.get(), &hello, sizeof hello, &descriptors, now() + kPatience)) return;
+  try {
+    if (!receive_message(socket.get(), &hello, sizeof hello, &descriptors, now() + kPatience)) return;
+  } catch (const Failure& failure) {  // it is no guest yet, which refuse_all would tell
+    tell(socket.get(), failure.code, failure.text);
+    throw;
+  }
   if (hello.magic != magic_ || !equal_secret(hello.secret, secret_) || descriptors.size() != 2)
     return tell(socket.get(), ACL_ERROR_RT_NO_PERMISSION, "the secret of the root info is wrong");
   if (guests_.empty()) {
@@ -134,8 +154,15 @@ void Reception::introduce() {
     for (uint32_t i = 0; sent && i < guests_.size(); ++i)
       sent =
           send_message(guests_[rank].socket.get(), &i, sizeof i, {guests_[i].memory.get(), guests_[i].life_line.get()});
-    if (!sent) fail(ACL_ERROR_RT_LOST_HEARTBEAT, "rank %zu went away while the ranks came together", rank);
+    if (!sent) throw_gone(rank);
   }
+}
+
+void Reception::throw_gone(size_t rank) {
+  Verdict verdict{};
+  if (receive_message(guests_[rank].socket.get(), &verdict, sizeof verdict, nullptr, now()) && verdict.code != 0)
+    fail(verdict.code, "rank %zu: %s", rank, verdict.text);
+  fail(ACL_ERROR_RT_LOST_HEARTBEAT, "rank %zu went away while the ranks came together", rank);
 }
 
 void Reception::collect_replies() {
@@ -149,9 +176,13 @@ void Reception::collect_replies() {
   for (Guest& guest : guests_) tell(guest.socket.get(), 0, "");
 }
 
-void Reception::refuse_all(int code, const std::string& text) {
+void Reception::refuse_all(const Failure& failure) {
+  {
+    std::lock_guard<std::mutex> lock(failures().mutex);
+    failures().by_name.insert_or_assign(name_, failure);
+  }
   for (Guest& guest : guests_)
-    if (guest.here()) tell(guest.socket.get(), code, text);
+    if (guest.here()) tell(guest.socket.get(), failure.code, failure.text);
 }
 
 std::string Reception::missing() const {

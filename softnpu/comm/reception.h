@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/error.h"
 #include "socket.h"
 
 namespace softnpu::comm {
@@ -29,6 +30,9 @@ class Reception {
  public:
   // Listens and returns; the ranks are received by a thread of its own.
   static void open(const RootInfo& info, int timeout_seconds);
+  // Throws what ended the reception of this name, if it was in this process and failed: a guest that it could not even
+  // let in learns it this way.
+  static void throw_failure_of(const std::string& name);
 
  private:
   struct Guest {
@@ -42,9 +46,11 @@ class Reception {
   void receive(Descriptor socket);
   void introduce();
   void collect_replies();
-  void refuse_all(int code, const std::string& text);
+  [[noreturn]] void throw_gone(size_t rank);  // what the rank said last, or that it went away
+  void refuse_all(const Failure& failure);
   std::string missing() const;
 
+  const std::string name_;
   Descriptor listener_;
   uint8_t secret_[16];
   uint64_t magic_;

@@ -36,8 +36,9 @@ RootInfo blank_info() {
   return info;
 }
 
-[[noreturn]] void throw_lost(const char* when) {
-  fail(ACL_ERROR_RT_LOST_HEARTBEAT, "the process that gave the root info went away %s", when);
+[[noreturn]] void throw_lost(const RootInfo& info, const char* when) {
+  Reception::throw_failure_of(info.name);
+  fail(ACL_ERROR_RT_LOST_HEARTBEAT, "the process that gave the root info went away %s: its own error says why", when);
 }
 
 }  // namespace
@@ -81,10 +82,12 @@ Membership join(const RootInfo& info, uint32_t ranks, uint32_t rank, int card, b
   // The founder's clock decides about late ranks, because it knows who they are: a little longer here.
   const TimePoint deadline = std::chrono::steady_clock::now() + std::chrono::seconds(config().connect_timeout + 5);
   Descriptor socket = connect_to(info.name, patient ? deadline : TimePoint{});
-  if (!socket)
+  if (!socket) {
+    Reception::throw_failure_of(info.name);
     fail(ACL_ERROR_RT_LOST_HEARTBEAT,
-         "nobody listens under this root info: the process that made it has ended, or the "
-         "root info is one of an earlier run or was used up");
+         "nobody listens under this root info: the process that made it has ended or failed (its own error says why), "
+         "or the root info is one of an earlier run or was used up");
+  }
   if (!same_user(socket.get())) fail(ACL_ERROR_RT_NO_PERMISSION, "the root info leads to a process of another user");
 
   Hello hello{};
@@ -93,7 +96,7 @@ Membership join(const RootInfo& info, uint32_t ranks, uint32_t rank, int card, b
   hello.ranks = ranks;
   hello.rank = rank;
   if (!send_message(socket.get(), &hello, sizeof hello, {card_file(card), own_life_line()}))
-    throw_lost("before this rank could join");
+    throw_lost(info, "before this rank could join");
 
   Membership membership;
   Verdict verdict{};
@@ -101,7 +104,7 @@ Membership join(const RootInfo& info, uint32_t ranks, uint32_t rank, int card, b
   try {
     std::vector<Descriptor> descriptors;
     if (!receive_message(socket.get(), &verdict, sizeof verdict, &descriptors, deadline))
-      throw_lost("while the ranks came together");
+      throw_lost(info, "while the ranks came together");
     if (verdict.code != 0) throw Failure(verdict.code, verdict.text);
     if (descriptors.size() != 1) fail(ACL_ERROR_RT_INTERNAL_ERROR, "the root sent no control block");
     membership.control = std::make_unique<ControlBlock>(std::move(descriptors[0]), ranks);
@@ -109,7 +112,7 @@ Membership join(const RootInfo& info, uint32_t ranks, uint32_t rank, int card, b
       uint32_t who = 0;
       descriptors.clear();
       if (!receive_message(socket.get(), &who, sizeof who, &descriptors, deadline))
-        throw_lost("while the ranks came together");
+        throw_lost(info, "while the ranks came together");
       if (who != i || descriptors.size() != 2)
         fail(ACL_ERROR_RT_INTERNAL_ERROR, "the root sent no memory of rank %u", i);
       membership.peers.push_back(Peer::open(std::move(descriptors[0]), std::move(descriptors[1])));
@@ -122,7 +125,7 @@ Membership join(const RootInfo& info, uint32_t ranks, uint32_t rank, int card, b
   send_message(socket.get(), &verdict, sizeof verdict, {});
   if (verdict.code != 0) throw Failure(verdict.code, verdict.text);
   if (!receive_message(socket.get(), &verdict, sizeof verdict, nullptr, deadline))
-    throw_lost("while the ranks came together");
+    throw_lost(info, "while the ranks came together");
   if (verdict.code != 0) throw Failure(verdict.code, verdict.text);
   return membership;
 }

@@ -22,7 +22,7 @@ constexpr size_t kMostDescriptors = 4;  // in one message
 
 Descriptor open_socket() {
   Descriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd) fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "socket: %s", strerror(errno));
+  if (!fd) fail_to_open("a socket");
   return fd;
 }
 
@@ -53,6 +53,12 @@ Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
 void Descriptor::reset() {
   if (fd_ >= 0) close(fd_);
   fd_ = -1;
+}
+
+void fail_to_open(const char* what) {
+  const bool limited = errno == EMFILE || errno == ENFILE;
+  fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "process %d cannot open %s: %s%s", static_cast<int>(getpid()), what,
+       strerror(errno), limited ? ". Raise the limit of open files (ulimit -n)" : "");
 }
 
 Descriptor listen_on(const std::string& name) {
@@ -145,7 +151,7 @@ bool receive_message(int socket, void* data, size_t bytes, std::vector<Descripto
       }
     }
     if (message.msg_flags & MSG_CTRUNC)
-      fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "this process may open no more descriptors (ulimit -n)");
+      errno = EMFILE, fail_to_open("what another rank sent");
     next += got;
     bytes -= static_cast<size_t>(got);
   }

@@ -29,6 +29,9 @@ class Descriptor {
   int fd_ = -1;
 };
 
+// Throws Failure(207005) with errno's words, and what to do when it says that the limit of descriptors is reached.
+[[noreturn]] void fail_to_open(const char* what);
+
 // `name` lies in the abstract namespace: nothing appears in a folder, and the kernel forgets it with the socket.
 Descriptor listen_on(const std::string& name);
 // Tries until `deadline`; an invalid descriptor when nobody listens.

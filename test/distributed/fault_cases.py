@@ -128,15 +128,39 @@ def limited(resource_name, rank, most):
     x = torch.ones(4, device="npu")
     kind = getattr(resource, resource_name)
     limits = resource.getrlimit(kind)
+    dist.barrier()  # rank 0 has the store, to which both have connected now
     if dist.get_rank() == rank:
-        most = most if most > 0 else len(os.listdir("/proc/self/fd")) + most
-        resource.setrlimit(kind, (most, limits[1]))
-    error = error_of(lambda: dist.all_reduce(x, group=group))
-    resource.setrlimit(kind, limits)
+        resource.setrlimit(kind, (limit_with_room_for(most) if resource_name == "RLIMIT_NOFILE" else most, limits[1]))
+    try:
+        error = error_of(lambda: dist.all_reduce(x, group=group))
+    finally:
+        resource.setrlimit(kind, limits)
+    dist.barrier()
     reinit_process_group(group)
     x.fill_(1)
     dist.all_reduce(x, group=group)
-    return error, x[0].item()
+    value = x[0].item()
+    dist.destroy_process_group(group)
+    return error, value
+
+
+def limit_with_room_for(count):
+    """A limit of descriptors below which `count` numbers are free."""
+    used = {int(name) for name in os.listdir("/proc/self/fd")}
+    used = {fd for fd in used if os.path.exists(f"/proc/self/fd/{fd}")}  # without that of listdir
+    limit = 0
+    while limit in used or count > 0:
+        count -= limit not in used
+        limit += 1
+    return limit
+
+
+def descriptors(hoped=1000000):
+    """How many are open. The thread that received the ranks closes its own a moment after the last word."""
+    deadline = time.monotonic() + 2
+    while (count := len(os.listdir("/proc/self/fd"))) > hoped and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return count
 
 
 def init_at(init_method, seconds):

@@ -17,31 +17,37 @@ ODD_SIZES = (0, 1, 13, 70001)
 LARGE = 64 << 20  # bytes
 
 
-def attempt(world, what, function, *args):
-    begin = time.monotonic()
-    try:
-        world.run(function, *args, timeout=1800)
-        print(f"ok      {what} ({time.monotonic() - begin:.1f} s)", flush=True)
-        return True
-    except RankError as error:
-        print(f"FAILED  {what}\n{error}", flush=True)
-        return False
+def parts(short):
+    """(name, function, arguments)"""
+    yield "every type, reduction and size", collective_cases.every_dtype, (ODD_SIZES,)
+    for name in collective_cases.CASES:
+        yield name, getattr(collective_cases, name), ()
+    for model in training_cases.MODELS:
+        yield f"ddp {model}", training_cases.ddp, (model,)
+        yield f"fsdp2 {model}", training_cases.fsdp2, (model,)
+    for name in training_cases.CASES:
+        yield name, getattr(training_cases, name), ()
+    for dtype in [torch.float32] if short else collective_cases.DTYPES:
+        yield f"64 MB of {dtype}", collective_cases.large, (dtype, LARGE)
 
 
-def sweep(ranks, environment, what, inside=lambda rank: []):
-    good = True
-    staged = "TORCH_NPU_HCCL_TRANSPORT" in environment or "GLOO_SOCKET_IFNAME" in environment
-    with World(ranks, start_hccl, environment, inside) as world:
-        good &= attempt(world, f"{what}: every type, reduction and size", collective_cases.every_dtype, ODD_SIZES)
-        for name in collective_cases.CASES:
-            good &= attempt(world, f"{what}: {name}", getattr(collective_cases, name))
-        for model in training_cases.MODELS:
-            good &= attempt(world, f"{what}: ddp {model}", training_cases.ddp, model)
-            good &= attempt(world, f"{what}: fsdp2 {model}", training_cases.fsdp2, model)
-        for name in training_cases.CASES:
-            good &= attempt(world, f"{what}: {name}", getattr(training_cases, name))
-        for dtype in collective_cases.DTYPES if staged or not environment else [torch.float32]:
-            good &= attempt(world, f"{what}: 64 MB of {dtype}", collective_cases.large, dtype, LARGE)
+def sweep(ranks, environment, what, inside=lambda rank: [], short=False):
+    """Runs the parts in one world; a part that fails ends it, the next one gets another."""
+    good, world = True, None
+    for name, function, arguments in parts(short):
+        begin = time.monotonic()
+        try:
+            world = world or World(ranks, start_hccl, environment, inside)
+            world.run(function, *arguments, timeout=600)
+            print(f"ok      {what}: {name} ({time.monotonic() - begin:.1f} s)", flush=True)
+        except RankError as error:
+            print(f"FAILED  {what}: {name}\n{error}", flush=True)
+            good = False
+            if world:
+                world.close()
+                world = None
+    if world:
+        world.close()
     return good
 
 
@@ -65,8 +71,8 @@ def main():
         if "memory" in arguments.paths:
             good &= sweep(ranks, {}, f"{ranks} ranks")
         if "modes" in arguments.paths and ranks <= 4:
-            good &= sweep(ranks, {"SOFTNPU_ASYNC": "1"}, f"{ranks} ranks, asynchronous")
-            good &= sweep(ranks, {"TASK_QUEUE_ENABLE": "2"}, f"{ranks} ranks, task queue")
+            good &= sweep(ranks, {"SOFTNPU_ASYNC": "1"}, f"{ranks} ranks, asynchronous", short=True)
+            good &= sweep(ranks, {"TASK_QUEUE_ENABLE": "2"}, f"{ranks} ranks, task queue", short=True)
         if "hosts" in arguments.paths and ranks <= 4:
             good &= between_hosts(ranks)
     return not good

@@ -86,6 +86,25 @@ def test_refused_memory_for_the_control_block_is_told_to_all(pair):
         assert value == 2.0
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_limit_of_descriptors_is_an_error_of_all_ranks(rank):
+    """Wherever it is met: a communicator is made with room for 0, 1, 2, ... more descriptors, until that is enough."""
+    with World(2, cases.start, {"HCCL_CONNECT_TIMEOUT": "3"}) as world:
+        world.run(cases.limited, "RLIMIT_NOFILE", rank, 1000)  # what is opened once is open
+        before = world.run(cases.descriptors)[rank]
+        for room in range(30):
+            replies = world.run(cases.limited, "RLIMIT_NOFILE", rank, room)
+            errors = [error for error, _ in replies]
+            assert [value for _, value in replies] == [2.0, 2.0]
+            if not any(errors):
+                break
+            assert "ulimit -n" in errors[rank] and f"all_reduce on rank {rank}" in errors[rank], errors
+            assert any(words in errors[1 - rank] for words in ("ulimit -n", "HCCL_CONNECT_TIMEOUT", "its own error")), errors
+            assert f"all_reduce on rank {1 - rank}" in errors[1 - rank], errors
+            assert world.run(cases.descriptors, before)[rank] <= before
+        assert 1 < room < 30
+
+
 def test_port_in_use_is_an_error_in_time():
     with socket.socket() as other, World(2, cases.ready) as world:
         other.bind(("127.0.0.1", 0))

@@ -74,7 +74,10 @@ class World:
 
     def run(self, function, *args, timeout: float = 120.0):
         self.send(function, *args)
-        replies = [self.receive(rank, timeout) for rank in range(self.size)]
+        replies = []
+        for rank in range(self.size):
+            failed = any(reply[0] != "ok" for reply in replies)
+            replies.append(self.receive(rank, min(timeout, 20.0) if failed else timeout))  # the others may wait for it
         errors = {rank: reply[1] for rank, reply in enumerate(replies) if reply[0] != "ok"}
         if errors:
             raise RankError(errors)
