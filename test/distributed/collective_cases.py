@@ -355,11 +355,12 @@ def functional():
     x = torch.full((4,), float(rank + 1), device="npu")
     total = sum(range(1, ranks + 1))
     assert bool((funcol.all_reduce(x, "sum", dist.group.WORLD).cpu() == total).all())
-    assert funcol.all_gather_tensor(x, 0, dist.group.WORLD).shape == (4 * ranks,)
+    gathered = funcol.all_gather_tensor(x, 0, dist.group.WORLD).cpu().tolist()
+    assert gathered == [float(i + 1) for i in range(ranks) for _ in range(4)]
     assert bool((funcol.reduce_scatter_tensor(x.repeat(ranks), "sum", 0, dist.group.WORLD).cpu() == total).all())
     leaf = torch.full((3,), float(rank + 1), device="npu", requires_grad=True)
     all_reduce(leaf).sum().backward()
     assert bool((leaf.grad.cpu() == ranks).all())
     leaf.grad = None
-    all_gather(leaf)[0].sum().backward()
-    assert leaf.grad is not None
+    all_gather(leaf)[0].sum().backward()  # every rank uses rank 0's
+    assert bool((leaf.grad.cpu() == (ranks if rank == 0 else 0)).all())

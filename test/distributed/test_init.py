@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from importlib.metadata import entry_points
 
 import elastic_cases
 import fault_cases as cases
@@ -84,6 +85,13 @@ def test_training_goes_on_after_the_launcher_restarts_a_killed_worker(pair, tmp_
     assert sorted(seen) == list(range(elastic_cases.STEPS))
     assert [seen[step]["resumed"] for step in sorted(seen)] == [step >= elastic_cases.KILLED for step in sorted(seen)]
     assert {step: seen[step]["loss"] for step in seen} == {step: expected[step]["loss"] for step in expected}
+
+
+def test_torch_npu_run_is_the_launcher_that_the_wheel_installs():
+    from torch_npu.distributed import run
+
+    (script,) = entry_points(group="console_scripts", name="torch_npu_run")
+    assert script.load() is run._main
 
 
 def test_rpc_with_npu_tensors_is_refused_in_one_sentence():

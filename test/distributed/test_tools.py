@@ -17,9 +17,19 @@ def test_flight_recorder_is_read_by_the_analyser(tmp_path):
         assert all(entry["state"] == "completed" for entry in dump["entries"])
         assert any(frame["name"] == "recorded" for frame in dump["entries"][0]["frames"])
         assert dump["pg_config"]["0"]["ranks"] == "[0, 1]"
-    command = [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", str(tmp_path), "-p", "hccl_trace_rank_"]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    database = analysed(tmp_path, "hccl_trace_rank_")
+    assert [collective.collective_name for collective in database.collectives] == names
+    assert all(collective.pass_check for collective in database.collectives)
+    assert [(call.collective_id, call.global_rank) for call in database.ncclcalls] == [(i, rank) for i in range(4) for rank in (0, 1)]
+
+
+def analysed(folder, prefix):
+    """What torch's analyser makes of the dumps in a folder: its database of collectives and calls."""
+    output = folder.parent / f"{folder.name}.pickle"
+    command = [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", str(folder), "-p", prefix, "-o", str(output)]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
     assert process.returncode == 0, process.stdout + process.stderr
+    return pickle.loads(output.read_bytes())[1]
 
 
 def test_recorder_is_written_when_a_collective_fails(tmp_path):
@@ -33,6 +43,8 @@ def test_recorder_is_written_when_a_collective_fails(tmp_path):
             with open(path, "rb") as file:
                 entries = pickle.load(file)["entries"]
             assert entries[-1]["profiling_name"] == "hccl:all_reduce" and entries[-1]["state"] == "scheduled"
+    (collective,) = analysed(tmp_path, "trace_").collectives
+    assert not collective.pass_check and collective.mismatch_collectives, collective
 
 
 def test_options(pair):

@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 # Functions of this file that need no argument, for any number of ranks.
 CASES = [
     "ddp_options",
+    "ddp_unused",
     "ddp_no_sync",
     "ddp_comm_hook",
     "ddp_join",
@@ -145,6 +146,27 @@ def ddp_options():
         ddp("mlp", **options)
 
 
+def ddp_unused():
+    """A layer that only some ranks use: its gradient is the mean over all of them."""
+
+    class Sometimes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(3)
+            self.always, self.sometimes = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x, rank):
+            return self.always(x) + (self.sometimes(x) if rank == 0 else 0)
+
+    model = DistributedDataParallel(Sometimes().npu(), device_ids=[device()], find_unused_parameters=True)
+    x = torch.ones(2, 4)
+    model(x.npu(), dist.get_rank()).square().mean().backward()
+    alone, ranks = Sometimes(), dist.get_world_size()
+    (sum(alone(x, rank).square().mean() for rank in range(ranks)) / ranks).backward()
+    for a, b in zip(model.parameters(), alone.parameters()):
+        torch.testing.assert_close(a.grad.cpu(), b.grad, rtol=1e-5, atol=1e-6)
+
+
 def ddp_no_sync():
     """Two half batches, accumulated, are one batch."""
     name = "mlp"
@@ -172,14 +194,26 @@ def ddp_comm_hook():
 
 
 def ddp_join():
-    """Ranks with different numbers of batches end together."""
+    """Ranks with different numbers of batches end together: one that has none left counts with gradients of zero."""
+
+    def batch(rank, step):
+        return torch.randn(4, 16, generator=torch.Generator().manual_seed(100 * rank + step))
+
+    ranks, rank = dist.get_world_size(), dist.get_rank()
     model = DistributedDataParallel(build("mlp").npu(), device_ids=[device()])
+    optimizer = SGD(model.parameters())
     with model.join():
-        for _ in range(2 + dist.get_rank()):
-            model(torch.ones(2, 16, device="npu")).sum().backward()
-    sums = [None] * dist.get_world_size()
-    dist.all_gather_object(sums, float(model.module.layers[0].weight.sum().item()))
-    assert len(set(sums)) == 1
+        for step in range(2 + rank):
+            optimizer.zero_grad()
+            model(batch(rank, step).npu()).square().mean().backward()
+            optimizer.step()
+    alone = build("mlp")
+    optimizer = SGD(alone.parameters())
+    for step in range(2 + ranks - 1):
+        optimizer.zero_grad()
+        (sum(alone(batch(i, step)).square().mean() for i in range(ranks) if step < 2 + i) / ranks).backward()
+        optimizer.step()
+    same(model.module.state_dict(), alone.state_dict())
 
 
 def half():
@@ -272,12 +306,12 @@ def tensor_parallel():
     result = model(x.npu())
     result.sum().backward()
     torch.testing.assert_close(result.cpu(), expected, rtol=1e-5, atol=1e-5)
-    grad = model[0].weight.grad.full_tensor().cpu()
-    torch.testing.assert_close(grad, alone[0].weight.grad, rtol=1e-5, atol=1e-5)
+    for part, whole in zip(model.parameters(), alone.parameters()):
+        torch.testing.assert_close(part.grad.full_tensor().cpu(), whole.grad, rtol=1e-5, atol=1e-5)
 
 
 def pipelining():
-    """Two stages, four micro-batches; the last stage's loss is that of the whole model."""
+    """A stage for each rank, four micro-batches; loss and gradients are those of the whole model."""
     from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
     ranks, rank = dist.get_world_size(), dist.get_rank()
@@ -295,7 +329,10 @@ def pipelining():
         schedule.step(target=target.npu(), losses=losses)
     else:
         schedule.step()
-    F.mse_loss(whole(x), target).backward()
+    loss = F.mse_loss(whole(x), target)
+    loss.backward()
+    if rank == ranks - 1:
+        torch.testing.assert_close(torch.stack(losses).mean().cpu(), loss.detach(), rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(layers[rank][0].weight.grad.cpu(), whole[rank][0].weight.grad, rtol=1e-4, atol=1e-5)
 
 
