@@ -100,30 +100,32 @@ def part(tensor):
     return tensor.chunk(dist.get_world_size())[dist.get_rank()].npu()
 
 
-def train_alone(name, optimizer=SGD):
-    model = build(name)
-    optimizer = optimizer(model.parameters())
-    for x, y in batches(name):
-        optimizer.zero_grad()
-        F.mse_loss(model(x), y).backward()
-        optimizer.step()
-    return model
-
-
-def train(model, name, optimizer=None, before=None):
+def train(model, name, optimizer=None, share=part, forward=contextlib.nullcontext):
+    """`share`: what this rank takes of a batch; `forward`: the context of forward passes."""
     optimizer = optimizer or SGD(model.parameters())
     for x, y in batches(name):
         optimizer.zero_grad()
-        with before() if before else contextlib.nullcontext():
-            loss = F.mse_loss(model(part(x)), part(y))
+        with forward():
+            loss = F.mse_loss(model(share(x)), share(y))
         loss.backward()
         optimizer.step()
     return model
 
 
+def train_alone(name, optimizer=SGD):
+    """In this process, on the CPU, with whole batches: what the ranks together must come to."""
+    model = build(name)
+    return train(model, name, optimizer(model.parameters()), share=lambda batch: batch)
+
+
+def train_alone_in_half(name):
+    """On the npu: mixed precision differs between devices by more than a lost gradient would."""
+    return train(build(name).npu(), name, share=lambda batch: batch.npu(), forward=half)
+
+
 def same(state, expected, tolerance=1e-5):
     for key, value in expected.items():
-        torch.testing.assert_close(state[key].cpu(), value, rtol=tolerance, atol=tolerance, msg=lambda m: f"{key}: {m}")
+        torch.testing.assert_close(state[key].cpu(), value.cpu(), rtol=tolerance, atol=tolerance, msg=lambda m: f"{key}: {m}")
 
 
 def device():
@@ -189,7 +191,7 @@ def ddp_comm_hook():
         model = DistributedDataParallel(build("mlp").npu(), device_ids=[device()])
         model.register_comm_hook(None, hook)
         train(model, "mlp")
-        tolerance = 1e-5 if hook is default_hooks.allreduce_hook else 3e-2
+        tolerance = 1e-5 if hook is default_hooks.allreduce_hook else 3e-4
         same(model.module.state_dict(), train_alone("mlp").state_dict(), tolerance)
 
 
@@ -223,13 +225,13 @@ def half():
 def ddp_amp():
     for name in MODELS:
         model = DistributedDataParallel(build(name).npu(), device_ids=[device()])
-        train(model, name, before=half)
-        same(model.module.state_dict(), train_alone(name).state_dict(), 5e-2)
+        train(model, name, forward=half)
+        same(model.module.state_dict(), train_alone_in_half(name).state_dict(), 3e-4)
 
 
 def fsdp2_amp():
     for name in MODELS:
-        fsdp2(name, before=half, tolerance=5e-2)
+        same(sharded(name, forward=half), train_alone_in_half(name).state_dict(), 3e-4)
 
 
 def zero_optimizer():
@@ -256,17 +258,20 @@ def sync_batch_norm():
         torch.testing.assert_close(a.grad.cpu(), b.grad, rtol=1e-4, atol=1e-5)
 
 
-def fsdp2(name="mlp", before=None, tolerance=1e-5):
+def sharded(name, forward=contextlib.nullcontext):
+    """Trains with FSDP2; the state of the whole model."""
     from torch.distributed.fsdp import fully_shard
 
     model = build(name).npu()
     for child in model.children():
         fully_shard(child)
     fully_shard(model)
-    train(model, name, before=before)
-    expected = train_alone(name).state_dict()
-    full = {key: getattr(value, "full_tensor", lambda v=value: v)() for key, value in model.state_dict().items()}
-    same(full, expected, tolerance)
+    train(model, name, forward=forward)
+    return {key: getattr(value, "full_tensor", lambda v=value: v)() for key, value in model.state_dict().items()}
+
+
+def fsdp2(name):
+    same(sharded(name), train_alone(name).state_dict())
 
 
 def fsdp1():
