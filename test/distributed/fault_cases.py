@@ -67,11 +67,6 @@ def asynchronous_all_reduce():
     return first, error_of(lambda: dist.all_reduce(x))
 
 
-def late(seconds):
-    time.sleep(seconds)
-    return ""
-
-
 def exit_early():
     os._exit(0)
 
