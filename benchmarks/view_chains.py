@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,8 +29,8 @@ CHAINS: dict[str, tuple[View, ...]] = {
     "slice, permute": (lambda t: t[:, ::2], lambda t: t.permute(0, 2, 1)),
     "transpose, select": (lambda t: t.transpose(0, 1), lambda t: t.select(2, 5)),
     "select, transpose": (lambda t: t.select(1, 7), lambda t: t.t()),
-    "narrow, transpose": (lambda t: t.narrow(0, 3, 50), lambda t: t.transpose(1, 2)),
-    "select, expand": (lambda t: t.select(0, 2), lambda t: t.expand(16, 48, 128)),
+    "transpose, narrow": (lambda t: t.transpose(1, 2), lambda t: t.narrow(0, 3, 16)),
+    "select, expand": (lambda t: t.select(2, 2), lambda t: t.expand(16, 64, 48)),
     "narrow, expand": (lambda t: t.narrow(1, 4, 1), lambda t: t.expand(64, 48, 128)),
     "slice, slice": (lambda t: t[:, ::2], lambda t: t[..., ::2]),
     "permute, slice, select": (lambda t: t.permute(1, 2, 0), lambda t: t[:, 16:112], lambda t: t.select(2, 9)),
@@ -84,6 +85,8 @@ def main() -> None:
         rows.append((name, off["launches"], on["launches"], off["launches by steps"], f"{off['us']:.0f}", f"{on['us']:.0f}",
                      f"{off['us by steps']:.0f}", f"{off['us by steps'] / off['us']:.1f}"))
     print(table(rows, ("chain", "launches =0", "=1", "by steps", "us =0", "us =1", "us by steps", "steps : chain")))
+    pairs = [found["0"][name]["us by steps"] / found["0"][name]["us"] for name, views in CHAINS.items() if len(views) == 2]
+    print(f"geometric mean of the chains of two: {statistics.geometric_mean(pairs):.2f}")
 
 
 if __name__ == "__main__":

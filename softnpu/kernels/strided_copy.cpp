@@ -129,9 +129,26 @@ void turn(at::Tensor& to, const at::Tensor& from, const Plan& plan) {
   });
 }
 
+// An expanded tensor whose copy is the same block again and again.
+bool repeats(const at::Tensor& to, const at::Tensor& from) {
+  return to.dim() > 1 && to.scalar_type() == from.scalar_type() && to.sizes() == from.sizes() && from.size(0) > 1 && from.stride(0) == 0 &&
+         to.is_contiguous() && to.numel() / to.size(0) >= kLeast && disjoint(to, from);
+}
+
+void repeat(at::Tensor& to, const at::Tensor& from) {
+  auto first = to.select(0, 0);
+  strided_copy(first, from.select(0, 0));
+  const auto bytes = static_cast<int64_t>(first.nbytes());
+  auto* const block = static_cast<char*>(first.mutable_data_ptr());
+  at::parallel_for(1, to.size(0), std::max<int64_t>(1, kGrain / first.numel()), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) memcpy(block + i * bytes, block, bytes);
+  });
+}
+
 }  // namespace
 
 void strided_copy(at::Tensor& to, const at::Tensor& from) {
+  if (repeats(to, from)) return repeat(to, from);
   Plan plan;
   if (!plan_turn(to, from, plan)) {
     to.copy_(from);
