@@ -9,7 +9,7 @@
 #   random      elementwise operators and reductions on seeded random inputs, and inputs of more than 2^31 bytes; a failing row names its seed
 #   trace       what operators copy between host and device, and wait for; nothing but what test/expect/waits.yaml lists
 #   distributed collectives x types x reductions x sizes and training with 2, 4 and 8 ranks; faults; 200 rounds of init
-#   models      networks trained on CPU and npu side by side, libraries from PyPI, memory over 2,000 steps
+#   models      networks trained on CPU and npu side by side, libraries from PyPI, custom operators and contrib, memory over 2,000 steps
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 sweep=${1:-}
@@ -57,6 +57,7 @@ case "$sweep" in
     failed=0
     python3 test/models/sweep.py "$@" || failed=1
     python3 test/models/libraries.py || failed=1
+    python3 test/custom_ops/table.py || failed=1
     python3 test/models/flatness.py || failed=1
     exit $failed ;;
   *)

@@ -124,7 +124,8 @@ def npu_multi_head_attention(query, key, value, query_weight, key_weight, value_
     k = split(key, key_weight, key_bias, src_len)
     v = split(value, value_weight, value_bias, src_len)
     scores = q @ k.transpose(-1, -2) / attn_dim_per_head**0.5 + attn_mask
-    probs = torch.softmax(scores.float() if softmax_use_float else scores, -1).to(scores.dtype)
+    wide = softmax_use_float and scores.element_size() < 4
+    probs = torch.softmax(scores.float() if wide else scores, -1).to(scores.dtype)
     if dropout_mask is None:
         dropout_mask = torch.dropout(torch.ones_like(probs), dropout_prob, dropout_prob > 0) != 0
     dropped = probs * dropout_mask.view_as(probs).to(probs.dtype) / (1.0 - dropout_prob)
