@@ -37,17 +37,20 @@ CASES = {
     "Mish": (contrib.Mish, [rand(3, 4)]),
     "SiLU": (contrib.SiLU, [rand(3, 4)]),
     "Swish": (contrib.Swish, [rand(3, 4)]),
-    "MultiheadAttention": (lambda: Calling(contrib.MultiheadAttention(8, 2), 2, 3, 3), [rand(6, 8), rand(6, 8, seed=1), rand(6, 8, seed=2)]),
+    "MultiheadAttention": (lambda: Calling(contrib.MultiheadAttention(8, 2), 2, 3, 3),
+                           [rand(6, 8), rand(6, 8, seed=1), rand(6, 8, seed=2)]),
     "ROIAlign": (lambda: Function(contrib.ROIAlign((2, 2), 1.0, 2), ROIS), [rand(2, 2, 8, 8)]),
     "PSROIPool": (lambda: Function(contrib.PSROIPool(2, 2, 1.0, 2, 1), ROIS), [rand(2, 4, 8, 8)]),
     "fuse_add_softmax_dropout": (lambda: Function(lambda scores: contrib.fuse_add_softmax_dropout(
-        training=True, dropout=nn.Dropout(0.0), attn_mask=torch.zeros_like(scores), attn_scores=scores, attn_head_size=4)), [rand(2, 2, 4, 4)]),
+        training=True, dropout=nn.Dropout(0.0), attn_mask=torch.zeros_like(scores), attn_scores=scores, attn_head_size=4)),
+                                 [rand(2, 2, 4, 4)]),
     "matmul_transpose": (lambda: Function(contrib.matmul_transpose), [rand(2, 3, 4), rand(2, 5, 4)]),
     "npu_fused_attention": (lambda: Function(contrib.npu_fused_attention, MASK), [rand(8, 6), *WEIGHTS]),
     "npu_fused_attention_with_layernorm": (lambda: Function(contrib.npu_fused_attention_with_layernorm, MASK),
                                            [rand(8, 6), *WEIGHTS, rand(6, seed=4), rand(6, seed=5)]),
     "npu_iou": (lambda: Function(contrib.npu_iou), [CORNERS + 0.1, CORNERS + rand(3, 4).abs() * 0.3]),
-    "npu_giou": (lambda: Function(lambda a, b: contrib.npu_giou(a.t(), b.t(), is_permuted=False)), [CORNERS + 0.1, CORNERS + rand(3, 4).abs() * 0.3]),
+    "npu_giou": (lambda: Function(lambda a, b: contrib.npu_giou(a.t(), b.t(), is_permuted=False)),
+                 [CORNERS + 0.1, CORNERS + rand(3, 4).abs() * 0.3]),
     "roll": (lambda: Function(lambda x: contrib.roll(x, 1, 1)), [rand(3, 4)]),
 }
 
