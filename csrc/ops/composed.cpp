@@ -3,6 +3,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/BucketizationUtils.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/glu_backward_jvp_native.h>
 
 #include "registry.h"
 #include "rules.h"
@@ -47,6 +48,34 @@ Tensor vdot(const Tensor& self, const Tensor& other) { return at::dot(self.conj(
 
 std::tuple<Tensor, Tensor> aminmax_all(const Tensor& self) { return at::aminmax(self); }
 std::tuple<Tensor, Tensor> aminmax_dim(const Tensor& self, int64_t dim, bool keepdim) { return at::aminmax(self, dim, keepdim); }
+
+Tensor glu_jvp(const Tensor& glu, const Tensor& x, const Tensor& dx, int64_t dim) {
+  const auto gate = x.chunk(2, dim)[1].sigmoid();
+  const auto parts = dx.chunk(2, dim);
+  return parts[0] * gate + glu * (1 - gate) * parts[1];
+}
+
+// Products of narrow numbers, and their scales.
+Tensor int_mm(const Tensor& self, const Tensor& mat2) {
+  TORCH_CHECK(self.scalar_type() == at::kChar && mat2.scalar_type() == at::kChar, "_int_mm: expected int8 matrices, but got ", self.scalar_type(),
+              " and ", mat2.scalar_type());
+  return at::mm(self.to(at::kInt), mat2.to(at::kInt));
+}
+Tensor& int_mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) { return write_out(out, int_mm(self, mat2)); }
+Tensor weight_int8pack_mm(const Tensor& self, const Tensor& mat2, const Tensor& scales) {
+  return at::mm(self.to(at::kFloat), mat2.to(at::kFloat).t()).mul_(scales).to(self.scalar_type());
+}
+Tensor scaled_mm(const Tensor& self, const Tensor& mat2, const Tensor& scale_a, const Tensor& scale_b, const std::optional<Tensor>& bias,
+                 const std::optional<Tensor>& scale_result, std::optional<at::ScalarType> out_dtype, bool) {
+  auto product = at::mm(self.to(at::kFloat), mat2.to(at::kFloat)).mul_(scale_a).mul_(scale_b);
+  if (bias && bias->defined()) product.add_(*bias);
+  if (scale_result && scale_result->defined() && out_dtype && at::isFloat8Type(*out_dtype)) product.mul_(*scale_result);
+  return product.to(out_dtype.value_or(self.scalar_type()));
+}
+Tensor& scaled_mm_out(const Tensor& self, const Tensor& mat2, const Tensor& scale_a, const Tensor& scale_b, const std::optional<Tensor>& bias,
+                      const std::optional<Tensor>& scale_result, std::optional<at::ScalarType> out_dtype, bool fast, Tensor& out) {
+  return write_out(out, scaled_mm(self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, fast));
+}
 
 Tensor count_nonzero(const Tensor& self, at::IntArrayRef dim) { return self.ne(0).sum(dim); }
 
@@ -139,6 +168,13 @@ NPU_REGISTER(composed) {
   manual("aten::_aminmax", "", &aminmax_all);
   manual("aten::_aminmax", "dim", &aminmax_dim);
   manual("aten::count_nonzero", "dim_IntList", &count_nonzero);
+  manual("aten::_int_mm", "", &int_mm);
+  manual("aten::_int_mm", "out", &int_mm_out);
+  manual("aten::_weight_int8pack_mm", "", &weight_int8pack_mm);
+  manual("aten::_scaled_mm", "", &scaled_mm);
+  manual("aten::_scaled_mm", "out", &scaled_mm_out);
+  manual("aten::glu_jvp", "", &glu_jvp);
+  manual("aten::glu_backward_jvp", "", &at::native::glu_backward_jvp);
   manual("aten::mvlgamma", "out", &mvlgamma_out);
   manual("aten::narrow_copy", "out", &narrow_copy_out);
   manual("aten::index_fill_", "int_Tensor", &index_fill_tensor);

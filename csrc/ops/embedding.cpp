@@ -1,4 +1,4 @@
-// Embedding bags. The dense gradient is one launch; sparse gradients are not made.
+// Embedding bags. The dense gradient is one launch, the sparse one upstream's composition.
 #include <ATen/ATen.h>
 
 #include "exec.h"
@@ -42,10 +42,12 @@ Tensor embedding_bag_dense_backward(const Tensor& grad, const Tensor& indices, c
   return out;
 }
 
-Tensor embedding_bag_backward(const Tensor& grad, const Tensor& indices, const Tensor&, const Tensor& offset2bag, const Tensor& bag_size,
+Tensor embedding_bag_backward(const Tensor& grad, const Tensor& indices, const Tensor& offsets, const Tensor& offset2bag, const Tensor& bag_size,
                               const Tensor& max_indices, int64_t num_weights, bool scale_grad_by_freq, int64_t mode, bool sparse,
                               const Optional& per_sample_weights, int64_t padding_idx) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!sparse, "embedding_bag on npu has no sparse gradients; use sparse=False");
+  if (sparse)
+    return at::_embedding_bag_sparse_backward(grad, indices, offsets, offset2bag, bag_size, num_weights, scale_grad_by_freq, mode,
+                                              per_sample_weights, padding_idx);
   return embedding_bag_dense_backward(grad, indices, offset2bag, bag_size, max_indices, num_weights, scale_grad_by_freq, mode,
                                       per_sample_weights, padding_idx);
 }

@@ -55,3 +55,17 @@ def test_nested_tensors_pad_and_multiply():
     npu = torch.nested.nested_tensor([p.npu() for p in parts])
     torch.testing.assert_close(npu.to_padded_tensor(0.0).cpu(), cpu.to_padded_tensor(0.0))
     torch.testing.assert_close(torch.relu(npu).to_padded_tensor(0.0).cpu(), torch.relu(cpu).to_padded_tensor(0.0))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_sparse_gradient_of_an_embedding_bag(mode):
+    indices, offsets = torch.tensor([1, 2, 4, 2, 0]), torch.tensor([0, 2, 2])
+
+    def run(device):
+        weight = torch.arange(20.0).view(5, 4).to(device).requires_grad_()
+        out = torch.nn.functional.embedding_bag(indices.to(device), weight, offsets.to(device), mode=mode, sparse=True)
+        out.square().sum().backward()
+        assert weight.grad.is_sparse
+        return weight.grad.to_dense().cpu()
+
+    torch.testing.assert_close(run("npu"), run("cpu"))
