@@ -102,12 +102,6 @@ Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
   return self;
 }
 
-Tensor clone(const Tensor& self, std::optional<at::MemoryFormat> format) {
-  const auto wanted = format.value_or(at::MemoryFormat::Preserve);
-  const auto options = self.options().memory_format(wanted == at::MemoryFormat::Preserve ? self.suggest_memory_format() : wanted);
-  return at::new_qtensor(self.sizes(), options, at::get_qtensorimpl(self)->quantizer()).copy_(self);
-}
-
 }  // namespace
 
 NPU_REGISTER(quantized) {
@@ -125,7 +119,6 @@ NPU_REGISTER(quantized) {
   reg_as(kQuantized, "aten::int_repr", "", &int_repr);
   reg_as(kQuantized, "aten::copy_", "", &copy_);
   reg_as(kQuantized, "aten::_copy_from", "", &copy_from);
-  reg_as(kQuantized, "aten::clone", "", &clone);
 }
 
 }  // namespace npu::ops
