@@ -28,6 +28,8 @@ def cases(device: str) -> dict[str, tuple]:
     query, key, value = (random(4, 8, 256, 64) for _ in range(3))
     table, ids = random(30000, 256), torch.randint(30000, (8192,)).to(device)
     numbers, places = random(1 << 20), torch.randint(1024, (2048, 512)).to(device)
+    short_matrix, short_image, short_kernel = matrix[:256, :256].half(), image[:2, :, :28, :28].half(), kernel.half()
+    short_query, short_key, short_value = (t[:, :, :128].half() for t in (query, key, value))
     return {
         "matmul 1024 x 1024": (lambda: matrix @ matrix, 1.05),
         "conv2d 8x32x56x56, 64 of 3x3": (lambda: F.conv2d(image, kernel, padding=1), 1.05),
@@ -37,6 +39,9 @@ def cases(device: str) -> dict[str, tuple]:
         "sort 2^20": (lambda: numbers.sort(), 1.05),
         "embedding 8192 of 30000 x 256": (lambda: F.embedding(ids, table), 1.2),
         "gather 2048 x 512 of 2048 x 1024": (lambda: rows.gather(1, places), 1.2),
+        "float16 matmul 256 x 256": (lambda: short_matrix @ short_matrix, 1.05),
+        "float16 conv2d 2x32x28x28, 64 of 3x3": (lambda: F.conv2d(short_image, short_kernel, padding=1), 1.05),
+        "float16 SDPA 4x8x128x64": (lambda: F.scaled_dot_product_attention(short_query, short_key, short_value), 1.05),
     }
 
 

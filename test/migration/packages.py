@@ -63,7 +63,7 @@ def fetch(script: Script, folder: Path) -> Path:
         raise Unreachable(str(error)) from error
     assert hashlib.sha256(data).hexdigest() == script.sha256, f"{script.archive} is not the file that was examined"
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # since Python 3.11.4
     return next(path for path in folder.iterdir() if path.is_dir())
 
 

@@ -75,15 +75,23 @@ while True:
 """
 
 
+def heed_interrupts():
+    """A job that a shell put into the background ignores them, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def seconds_to_end(folder, number, asynchronous):
     env = {**os.environ, "PYTHONPATH": INSTALLED, "SOFTNPU_ASYNC": asynchronous, "TASK_QUEUE_ENABLE": "1"}
-    process = subprocess.Popen([sys.executable, "-c", BUSY], cwd=folder, env=env, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)  # fmt: skip
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(0.5)
-    began = time.monotonic()
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    process = subprocess.Popen([sys.executable, "-c", BUSY], cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, preexec_fn=heed_interrupts)  # fmt: skip
+    try:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        began = time.monotonic()
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode in (-number, 1)
     assert number == signal.SIGTERM or errors.strip().endswith("KeyboardInterrupt")
     return time.monotonic() - began
