@@ -57,23 +57,25 @@ Tensor glu_jvp(const Tensor& glu, const Tensor& x, const Tensor& dx, int64_t dim
 
 // Products of narrow numbers, and their scales.
 Tensor int_mm(const Tensor& self, const Tensor& mat2) {
-  TORCH_CHECK(self.scalar_type() == at::kChar && mat2.scalar_type() == at::kChar, "_int_mm: expected int8 matrices, but got ", self.scalar_type(),
-              " and ", mat2.scalar_type());
+  TORCH_CHECK(self.scalar_type() == at::kChar && mat2.scalar_type() == at::kChar,
+              "_int_mm: expected int8 matrices, but got ", self.scalar_type(), " and ", mat2.scalar_type());
   return at::mm(self.to(at::kInt), mat2.to(at::kInt));
 }
 Tensor& int_mm_out(const Tensor& self, const Tensor& mat2, Tensor& out) { return write_out(out, int_mm(self, mat2)); }
 Tensor weight_int8pack_mm(const Tensor& self, const Tensor& mat2, const Tensor& scales) {
   return at::mm(self.to(at::kFloat), mat2.to(at::kFloat).t()).mul_(scales).to(self.scalar_type());
 }
-Tensor scaled_mm(const Tensor& self, const Tensor& mat2, const Tensor& scale_a, const Tensor& scale_b, const std::optional<Tensor>& bias,
-                 const std::optional<Tensor>& scale_result, std::optional<at::ScalarType> out_dtype, bool) {
+Tensor scaled_mm(const Tensor& self, const Tensor& mat2, const Tensor& scale_a, const Tensor& scale_b,
+                 const std::optional<Tensor>& bias, const std::optional<Tensor>& scale_result,
+                 std::optional<at::ScalarType> out_dtype, bool) {
   auto product = at::mm(self.to(at::kFloat), mat2.to(at::kFloat)).mul_(scale_a).mul_(scale_b);
   if (bias && bias->defined()) product.add_(*bias);
   if (scale_result && scale_result->defined() && out_dtype && at::isFloat8Type(*out_dtype)) product.mul_(*scale_result);
   return product.to(out_dtype.value_or(self.scalar_type()));
 }
-Tensor& scaled_mm_out(const Tensor& self, const Tensor& mat2, const Tensor& scale_a, const Tensor& scale_b, const std::optional<Tensor>& bias,
-                      const std::optional<Tensor>& scale_result, std::optional<at::ScalarType> out_dtype, bool fast, Tensor& out) {
+Tensor& scaled_mm_out(const Tensor& self, const Tensor& mat2, const Tensor& scale_a, const Tensor& scale_b,
+                      const std::optional<Tensor>& bias, const std::optional<Tensor>& scale_result,
+                      std::optional<at::ScalarType> out_dtype, bool fast, Tensor& out) {
   return write_out(out, scaled_mm(self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, fast));
 }
 

@@ -42,12 +42,13 @@ Tensor embedding_bag_dense_backward(const Tensor& grad, const Tensor& indices, c
   return out;
 }
 
-Tensor embedding_bag_backward(const Tensor& grad, const Tensor& indices, const Tensor& offsets, const Tensor& offset2bag, const Tensor& bag_size,
-                              const Tensor& max_indices, int64_t num_weights, bool scale_grad_by_freq, int64_t mode, bool sparse,
+Tensor embedding_bag_backward(const Tensor& grad, const Tensor& indices, const Tensor& offsets,
+                              const Tensor& offset2bag, const Tensor& bag_size, const Tensor& max_indices,
+                              int64_t num_weights, bool scale_grad_by_freq, int64_t mode, bool sparse,
                               const Optional& per_sample_weights, int64_t padding_idx) {
   if (sparse)
-    return at::_embedding_bag_sparse_backward(grad, indices, offsets, offset2bag, bag_size, num_weights, scale_grad_by_freq, mode,
-                                              per_sample_weights, padding_idx);
+    return at::_embedding_bag_sparse_backward(grad, indices, offsets, offset2bag, bag_size, num_weights,
+                                              scale_grad_by_freq, mode, per_sample_weights, padding_idx);
   return embedding_bag_dense_backward(grad, indices, offset2bag, bag_size, max_indices, num_weights, scale_grad_by_freq, mode,
                                       per_sample_weights, padding_idx);
 }

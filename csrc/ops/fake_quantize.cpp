@@ -1,5 +1,5 @@
-// Quantisation while training: values rounded to the grid that integers of a scale and a zero point have, and the gradients of both.
-// Scales and zero points on the card stay there.
+// Quantisation while training: values rounded to the grid that integers of a scale and a zero point have, and the
+// gradients of both. Scales and zero points on the card stay there.
 #include <ATen/ATen.h>
 
 #include <cstdlib>
@@ -15,21 +15,27 @@ namespace {
 using Two = std::tuple<Tensor, Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
-// `steps` are the rounded integers; scale and zero are numbers or tensors. Which values were within the limits is the second result.
+// `steps` are the rounded integers; scale and zero are numbers or tensors. Which values were within the limits is the
+// second result.
 template <class Scale, class Zero>
-Two on_grid(const Tensor& self, const Tensor& steps, const Scale& scale, const Zero& zero, int64_t least, int64_t most) {
-  return {((steps.clamp(least, most) - zero) * scale).to(self.scalar_type()), steps.ge(least).logical_and_(steps.le(most))};
+Two on_grid(const Tensor& self, const Tensor& steps, const Scale& scale, const Zero& zero, int64_t least,
+            int64_t most) {
+  return {((steps.clamp(least, most) - zero) * scale).to(self.scalar_type()),
+          steps.ge(least).logical_and_(steps.le(most))};
 }
 
 Two per_tensor(const Tensor& self, double scale, int64_t zero_point, int64_t least, int64_t most) {
   TORCH_CHECK(least <= most, "`quant_min` should be less than or equal to `quant_max`.");
   TORCH_CHECK(zero_point >= least && zero_point <= most, "`zero_point` must be between `quant_min` and `quant_max`.");
-  return on_grid(self, at::round(self * (1.0F / static_cast<float>(scale))) + zero_point, scale, zero_point, least, most);
+  return on_grid(self, at::round(self * (1.0F / static_cast<float>(scale))) + zero_point, scale, zero_point, least,
+                 most);
 }
 
-Two per_tensor_on_card(const Tensor& self, const Tensor& scale, const Tensor& zero_point, const Tensor& enabled, int64_t least, int64_t most) {
+Two per_tensor_on_card(const Tensor& self, const Tensor& scale, const Tensor& zero_point, const Tensor& enabled,
+                       int64_t least, int64_t most) {
   TORCH_CHECK(least <= most, "`quant_min` should be less than or equal to `quant_max`.");
-  const auto [values, within] = on_grid(self, at::round(self * scale.reciprocal()) + zero_point, scale, zero_point, least, most);
+  const auto [values, within] =
+      on_grid(self, at::round(self * scale.reciprocal()) + zero_point, scale, zero_point, least, most);
   const auto on = enabled.to(at::kBool);
   return {at::where(on, values, self), within.logical_or(on.logical_not())};
 }
@@ -41,11 +47,13 @@ Tensor along(const Tensor& t, const Tensor& self, int64_t axis) {
   return t.view(shape);
 }
 
-Two per_channel(const Tensor& self, const Tensor& scale, const Tensor& zero_point, int64_t axis, int64_t least, int64_t most) {
+Two per_channel(const Tensor& self, const Tensor& scale, const Tensor& zero_point, int64_t axis, int64_t least,
+                int64_t most) {
   TORCH_CHECK(scale.dim() == 1 && zero_point.dim() == 1, "scale and zero_point should be 1-D tensors");
   TORCH_CHECK(scale.numel() == zero_point.numel(), "scale and zero-point need to have the same dimensions");
   TORCH_CHECK(axis >= 0 && axis < self.dim(), "`axis` must be between 0 and number of dimensions of input");
-  TORCH_CHECK(scale.numel() == self.size(axis), "dimensions of scale and zero-point are not consistent with input tensor");
+  TORCH_CHECK(scale.numel() == self.size(axis),
+              "dimensions of scale and zero-point are not consistent with input tensor");
   TORCH_CHECK(least <= most, "`quant_min` should be less than or equal to `quant_max`.");
   const auto s = along(scale, self, axis), z = along(zero_point, self, axis);
   const auto scaled = self * s.reciprocal();
@@ -54,38 +62,45 @@ Two per_channel(const Tensor& self, const Tensor& scale, const Tensor& zero_poin
 }
 
 // A zero point that is learnt is a real number; the grid has its integer.
-Tensor zero_for_values(const Tensor& zero, int64_t least, int64_t most) { return (zero + 0.5).clamp(least, most).trunc(); }
-Tensor zero_for_gradients(const Tensor& zero, int64_t least, int64_t most) { return at::round(zero).clamp(least, most); }
+Tensor zero_for_values(const Tensor& zero, int64_t least, int64_t most) {
+  return (zero + 0.5).clamp(least, most).trunc();
+}
+Tensor zero_for_gradients(const Tensor& zero, int64_t least, int64_t most) {
+  return at::round(zero).clamp(least, most);
+}
 
 Tensor learnt(const Tensor& self, const Tensor& scale, const Tensor& zero, int64_t least, int64_t most) {
   return std::get<0>(on_grid(self, at::round(self * scale.reciprocal()) + zero, scale, zero, least, most));
 }
 
 // Gradients by element, before those of scale and zero point are added up.
-Three learnt_backward(const Tensor& grad, const Tensor& self, const Tensor& scale, const Tensor& zero, int64_t least, int64_t most,
-                      double factor) {
+Three learnt_backward(const Tensor& grad, const Tensor& self, const Tensor& scale, const Tensor& zero, int64_t least,
+                      int64_t most, double factor) {
   const auto steps = at::round(self * scale.reciprocal()) + zero;
   const auto [values, within] = on_grid(self, steps, scale, zero, least, most);
   const auto by_scale = at::where(within, (values - self) * scale.reciprocal(), steps.clamp(least, most) - zero);
   return {grad * within, grad * by_scale * factor, at::where(within, at::zeros_like(grad), -grad * scale * factor)};
 }
 
-Tensor learnt_per_tensor(const Tensor& self, const Tensor& scale, const Tensor& zero, int64_t least, int64_t most, double) {
+Tensor learnt_per_tensor(const Tensor& self, const Tensor& scale, const Tensor& zero, int64_t least, int64_t most,
+                         double) {
   return learnt(self, scale, zero_for_values(zero, least, most), least, most);
 }
 
-Three learnt_per_tensor_backward(const Tensor& grad, const Tensor& self, const Tensor& scale, const Tensor& zero, int64_t least, int64_t most,
-                                 double factor) {
-  const auto [dx, ds, dz] = learnt_backward(grad, self, scale, zero_for_gradients(zero, least, most), least, most, factor);
+Three learnt_per_tensor_backward(const Tensor& grad, const Tensor& self, const Tensor& scale, const Tensor& zero,
+                                 int64_t least, int64_t most, double factor) {
+  const auto [dx, ds, dz] =
+      learnt_backward(grad, self, scale, zero_for_gradients(zero, least, most), least, most, factor);
   return {dx, ds.sum().unsqueeze(0), dz.sum().unsqueeze(0)};
 }
 
-Tensor learnt_per_channel(const Tensor& self, const Tensor& scale, const Tensor& zero, int64_t axis, int64_t least, int64_t most, double) {
+Tensor learnt_per_channel(const Tensor& self, const Tensor& scale, const Tensor& zero, int64_t axis, int64_t least,
+                          int64_t most, double) {
   return learnt(self, along(scale, self, axis), along(zero_for_gradients(zero, least, most), self, axis), least, most);
 }
 
-Three learnt_per_channel_backward(const Tensor& grad, const Tensor& self, const Tensor& scale, const Tensor& zero, int64_t axis, int64_t least,
-                                  int64_t most, double factor) {
+Three learnt_per_channel_backward(const Tensor& grad, const Tensor& self, const Tensor& scale, const Tensor& zero,
+                                  int64_t axis, int64_t least, int64_t most, double factor) {
   const auto z = along(zero_for_gradients(zero, least, most), self, axis);
   const auto [dx, ds, dz] = learnt_backward(grad, self, along(scale, self, axis), z, least, most, factor);
   const auto add_up = [&](const Tensor& t) { return t.transpose(0, axis).flatten(1).sum(1); };
@@ -114,9 +129,11 @@ Two grid_of(Tensor low, Tensor high, int64_t least, int64_t most, bool symmetric
   return {scale.clamp_min(kSmallest), at::round(zero.clamp(least, most))};
 }
 
-// An observer and the quantisation that follows it. Both are switched by numbers on the card, so everything is computed and chosen there.
-Two moving_average(const Tensor& self, const Tensor& observer_on, const Tensor& fake_quant_on, Tensor& running_min, Tensor& running_max,
-                   Tensor& scale, Tensor& zero_point, double rate, int64_t least, int64_t most, int64_t axis, bool per_row, bool symmetric) {
+// An observer and the quantisation that follows it. Both are switched by numbers on the card, so everything is computed
+// and chosen there.
+Two moving_average(const Tensor& self, const Tensor& observer_on, const Tensor& fake_quant_on, Tensor& running_min,
+                   Tensor& running_max, Tensor& scale, Tensor& zero_point, double rate, int64_t least, int64_t most,
+                   int64_t axis, bool per_row, bool symmetric) {
   TORCH_CHECK(axis < self.dim(), "Error in fused_moving_avg_obs_fake_quant: ch_axis must be < self.dim()");
   if (per_row && running_min.numel() == 0) {
     running_min.resize_(self.size(axis)).fill_(std::numeric_limits<double>::infinity());

@@ -19,7 +19,8 @@ namespace npu::ops {
 namespace {
 
 const Tensor& only(at::TensorList offsets) {
-  TORCH_CHECK(offsets.size() == 1, "jagged tensors on npu have one ragged dimension, but got offsets for ", offsets.size());
+  TORCH_CHECK(offsets.size() == 1, "jagged tensors on npu have one ragged dimension, but got offsets for ",
+              offsets.size());
   return offsets[0];
 }
 
@@ -46,12 +47,15 @@ Tensor padded_to_jagged(const Tensor& dense, at::TensorList offsets, std::option
   const auto place = rows - begins.index_select(0, batch);
   auto cut = place.ge(dense.size(1));
   while (cut.dim() < dense.dim() - 1) cut = cut.unsqueeze(-1);
-  return dense.flatten(0, 1).index_select(0, batch * dense.size(1) + place.clamp_max(dense.size(1) - 1)).masked_fill_(cut, 0);
+  return dense.flatten(0, 1)
+      .index_select(0, batch * dense.size(1) + place.clamp_max(dense.size(1) - 1))
+      .masked_fill_(cut, 0);
 }
 
 // A nested tensor normalised over its last dimension is a matrix of rows.
 Tensor rows_of(const Tensor& nested, at::IntArrayRef shape) {
-  TORCH_CHECK(shape.size() == 1, "layer_norm of a nested tensor normalises its last dimension, but normalized_shape is ", shape);
+  TORCH_CHECK(shape.size() == 1,
+              "layer_norm of a nested tensor normalises its last dimension, but normalized_shape is ", shape);
   return at::native::get_nested_tensor_impl(nested.contiguous())->get_buffer().view({-1, shape[0]});
 }
 
@@ -62,17 +66,18 @@ Tensor nested_like(const Tensor& rows, const Tensor& nested) {
 using Optional = std::optional<Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
-Three layer_norm(const Tensor& input, c10::SymIntArrayRef normalized, const Optional& weight, const Optional& bias, double eps) {
+Three layer_norm(const Tensor& input, c10::SymIntArrayRef normalized, const Optional& weight, const Optional& bias,
+                 double eps) {
   const auto shape = C10_AS_INTARRAYREF_SLOW(normalized);
   const auto [out, mean, rstd] = at::native_layer_norm(rows_of(input, shape), shape, weight, bias, eps);
   return {nested_like(out, input), mean, rstd};
 }
 
-Three layer_norm_backward(const Tensor& grad, const Tensor& input, c10::SymIntArrayRef normalized, const Tensor& mean, const Tensor& rstd,
-                          const Optional& weight, const Optional& bias, std::array<bool, 3> mask) {
+Three layer_norm_backward(const Tensor& grad, const Tensor& input, c10::SymIntArrayRef normalized, const Tensor& mean,
+                          const Tensor& rstd, const Optional& weight, const Optional& bias, std::array<bool, 3> mask) {
   const auto shape = C10_AS_INTARRAYREF_SLOW(normalized);
-  auto [dx, dw, db] =
-      at::native_layer_norm_backward(rows_of(grad, shape), rows_of(input, shape), shape, mean, rstd, weight, bias, mask);
+  auto [dx, dw, db] = at::native_layer_norm_backward(rows_of(grad, shape), rows_of(input, shape), shape, mean, rstd,
+                                                     weight, bias, mask);
   return {dx.defined() ? nested_like(dx, input) : dx, dw, db};
 }
 

@@ -1,7 +1,9 @@
-// Quantised tensors: integers on the card with a scale and a zero point, as torch.quantize_per_tensor and _per_channel make them.
+// Quantised tensors: integers on the card with a scale and a zero point, as torch.quantize_per_tensor and _per_channel
+// make them.
 //
-// Upstream's functions for them know no device; what is written for each device is here: the loops between real numbers and
-// integers, which are compositions, and copies. Arithmetic on quantised tensors is the CPU's alone, as on CUDA: dequantise first.
+// Upstream's functions for them know no device; what is written for each device is here: the loops between real numbers
+// and integers, which are compositions, and copies. Arithmetic on quantised tensors is the CPU's alone, as on CUDA:
+// dequantise first.
 #include <ATen/ATen.h>
 #include <ATen/native/quantized/AffineQuantizer.h>
 #include <ATen/ops/_empty_affine_quantized_native.h>
@@ -24,8 +26,8 @@ namespace {
 
 // The integers of a quantised tensor, in its memory.
 Tensor integers(const Tensor& quantized) {
-  TORCH_CHECK(quantized.scalar_type() != at::kQUInt4x2 && quantized.scalar_type() != at::kQUInt2x4, "npu has no quantised type ",
-              quantized.scalar_type(), "; use qint8, quint8 or qint32");
+  TORCH_CHECK(quantized.scalar_type() != at::kQUInt4x2 && quantized.scalar_type() != at::kQUInt2x4,
+              "npu has no quantised type ", quantized.scalar_type(), "; use qint8, quint8 or qint32");
   auto t = at::empty({0}, quantized.options().dtype(at::toUnderlying(quantized.scalar_type())));
   return t.set_(quantized.storage(), quantized.storage_offset(), quantized.sizes(), quantized.strides());
 }
@@ -48,7 +50,9 @@ void store(Tensor& quantized, const Tensor& steps) {
   integers(quantized).copy_(steps.clamp(least, most));
 }
 
-Tensor reals(const Tensor& t, const Tensor& quantized) { return t.to(quantized.scalar_type() == at::kQInt32 ? at::kDouble : at::kFloat); }
+Tensor reals(const Tensor& t, const Tensor& quantized) {
+  return t.to(quantized.scalar_type() == at::kQInt32 ? at::kDouble : at::kFloat);
+}
 
 void quantize_per_tensor(const Tensor& real, Tensor& quantized, double scale, int64_t zero) {
   store(quantized, at::round(reals(real, quantized) * (1.0F / static_cast<float>(scale))) + zero);
@@ -58,20 +62,24 @@ void dequantize_per_tensor(const Tensor& quantized, Tensor& real, double scale, 
   real.copy_((reals(integers(quantized), quantized) - zero) * scale);
 }
 
-void quantize_per_channel(const Tensor& real, Tensor& quantized, const Tensor& scales, const Tensor& zeros, int64_t axis) {
+void quantize_per_channel(const Tensor& real, Tensor& quantized, const Tensor& scales, const Tensor& zeros,
+                          int64_t axis) {
   const auto scale = along(scales.to(at::kFloat), real, axis);
   store(quantized, at::round(reals(real, quantized) * scale.reciprocal()) + along(zeros, real, axis));
 }
 
-void dequantize_per_channel(const Tensor& quantized, Tensor& real, const Tensor& scales, const Tensor& zeros, int64_t axis) {
-  real.copy_((reals(integers(quantized), quantized) - along(zeros, real, axis)) * along(scales.to(at::kFloat), real, axis));
+void dequantize_per_channel(const Tensor& quantized, Tensor& real, const Tensor& scales, const Tensor& zeros,
+                            int64_t axis) {
+  real.copy_((reals(integers(quantized), quantized) - along(zeros, real, axis)) *
+             along(scales.to(at::kFloat), real, axis));
 }
 
 Tensor int_repr(const Tensor& self) { return integers(self).clone(at::MemoryFormat::Contiguous); }
 
 // From integers that were computed otherwise.
 Tensor with_scale(const Tensor& self, double scale, int64_t zero) {
-  auto result = at::_empty_affine_quantized(self.sizes(), self.options().dtype(at::toQIntType(self.scalar_type())), scale, zero);
+  auto result =
+      at::_empty_affine_quantized(self.sizes(), self.options().dtype(at::toQIntType(self.scalar_type())), scale, zero);
   integers(result).copy_(self);
   return result;
 }
@@ -93,7 +101,8 @@ Tensor copy_from(const Tensor& src, const Tensor& self, bool non_blocking) {
 Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
   if (!self.is_quantized()) return self.copy_(src.dequantize(), non_blocking);
   TORCH_CHECK(src.is_quantized() ? self.scalar_type() == src.scalar_type() : src.scalar_type() == at::kFloat,
-              "copy_: a quantised tensor takes a float tensor or one of its own type, but got ", src.scalar_type(), " for ", self.scalar_type());
+              "copy_: a quantised tensor takes a float tensor or one of its own type, but got ", src.scalar_type(),
+              " for ", self.scalar_type());
   if (!src.is_quantized()) {
     auto quantizer = at::get_qtensorimpl(self)->quantizer();
     return self.copy_(quantizer->quantize(src.to(self.device())), non_blocking);

@@ -130,14 +130,16 @@ Tensor gathered(const Tensor& max, const Tensor& sum) {
 
 bool fits_fused(const Inputs& in) {
   const auto dense = [](const Tensor& t) { return t.stride(-1) == 1 || t.size(-1) == 1; };
-  return dense(in.query) && dense(in.key) && dense(in.value) && !(in.drop_mask && in.keep_prob < 1) && in.query.numel() && in.key.numel() &&
-         in.query.size(-1) == in.key.size(-1);
+  return dense(in.query) && dense(in.key) && dense(in.value) && !(in.drop_mask && in.keep_prob < 1) &&
+         in.query.numel() && in.key.numel() && in.query.size(-1) == in.key.size(-1);
 }
 
 Fused fused(const Inputs& in) {
   Fused f;
   const bool wide = worth_widening({in.query, in.key, in.value});
-  const auto heads = [&](const Tensor& t, int64_t count) { return split_heads(wide ? widened(t) : t, in.layout, count); };
+  const auto heads = [&](const Tensor& t, int64_t count) {
+    return split_heads(wide ? widened(t) : t, in.layout, count);
+  };
   f.query = heads(in.query, in.heads);
   f.kv_heads = key_heads(in, f.query.size(3));
   f.key = grouped(heads(in.key, f.kv_heads), in.heads);
@@ -159,8 +161,8 @@ void forward_fused(Tensor& out, const Optional& softmax_max, const Optional& sof
   const auto& q = f.query;
   const auto logsumexp = keep ? softmax_max->select(-1, 0) : at::empty({q.size(0), q.size(1), q.size(2)}, at::kFloat);
   const auto result = out.scalar_type() == q.scalar_type() ? out : at::empty(out.sizes(), q.options());
-  at::native::flash_attention_kernel(at::kCPU, split_heads(result, in.layout, in.heads).transpose(1, 2), logsumexp.transpose(1, 2), q,
-                                     f.key, f.value, 0.0, f.causal, f.mask, in.scale);
+  at::native::flash_attention_kernel(at::kCPU, split_heads(result, in.layout, in.heads).transpose(1, 2),
+                                     logsumexp.transpose(1, 2), q, f.key, f.value, 0.0, f.causal, f.mask, in.scale);
   if (!result.is_same(out)) out.copy_(result);
   if (keep) spread(*softmax_max, softmax_sum);
 }
@@ -169,7 +171,8 @@ void forward_fused(Tensor& out, const Optional& softmax_max, const Optional& sof
 class Gradient {
  public:
   Gradient(Tensor& out, const std::string& layout, int64_t heads, const Tensor& like)
-      : out_(split_heads(out, layout, heads)), direct_(out_.sizes() == like.sizes() && out_.scalar_type() == like.scalar_type()) {
+      : out_(split_heads(out, layout, heads)),
+        direct_(out_.sizes() == like.sizes() && out_.scalar_type() == like.scalar_type()) {
     sum_ = direct_ ? out_.zero_() : at::zeros(like.sizes(), like.options());
   }
   Tensor sequence_first() const { return sum_.transpose(1, 2); }
@@ -185,12 +188,15 @@ class Gradient {
 // Calls the kernel behind at::_scaled_dot_product_flash_attention_for_cpu_backward, for the same reason.
 void backward_fused(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Saved& saved, const Inputs& in) {
   const Fused f = fused(in);
-  Gradient q(dq, in.layout, in.heads, f.query), k(dk, in.layout, f.kv_heads, f.key), v(dv, in.layout, f.kv_heads, f.value);
+  Gradient q(dq, in.layout, in.heads, f.query), k(dk, in.layout, f.kv_heads, f.key),
+      v(dv, in.layout, f.kv_heads, f.value);
   const auto swap = [](const Tensor& t) { return t.transpose(1, 2); };
-  const auto whole = [&](const Tensor& t) { return swap(split_heads(t.to(f.query.scalar_type()), in.layout, in.heads)); };
-  at::native::flash_attention_backward_kernel(at::kCPU, q.sequence_first(), k.sequence_first(), v.sequence_first(), whole(dy), swap(f.query),
-                                              swap(f.key), swap(f.value), whole(*saved.out), gathered(*saved.max, *saved.sum), 0.0, f.causal,
-                                              f.mask, in.scale);
+  const auto whole = [&](const Tensor& t) {
+    return swap(split_heads(t.to(f.query.scalar_type()), in.layout, in.heads));
+  };
+  at::native::flash_attention_backward_kernel(at::kCPU, q.sequence_first(), k.sequence_first(), v.sequence_first(),
+                                              whole(dy), swap(f.query), swap(f.key), swap(f.value), whole(*saved.out),
+                                              gathered(*saved.max, *saved.sum), 0.0, f.causal, f.mask, in.scale);
   q.finish();
   k.finish();
   v.finish();
@@ -200,7 +206,8 @@ void backward_fused(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const 
 
 void forward(Tensor& out, const Optional& softmax_max, const Optional& softmax_sum, const Inputs& in) {
   const auto dense = [](const Optional& t) { return !t || t->is_contiguous(); };
-  if (fits_fused(in) && dense(softmax_max) && dense(softmax_sum)) return forward_fused(out, softmax_max, softmax_sum, in);
+  if (fits_fused(in) && dense(softmax_max) && dense(softmax_sum))
+    return forward_fused(out, softmax_max, softmax_sum, in);
   const Scores s = scores(in);
   store(out, at::matmul(s.dropped, s.value), in.layout, in.heads);
   if (softmax_max && softmax_max->numel()) softmax_max->copy_(s.max.expand(softmax_max->sizes()));

@@ -11,7 +11,8 @@ namespace softnpu::kernels {
 inline void number_bags(at::Tensor& offset2bag, const at::Tensor& offsets, int64_t count) {
   const auto begins = offsets.to(at::kLong).contiguous();
   const auto* const begin = begins.const_data_ptr<int64_t>();
-  auto bags = offset2bag.is_contiguous() && offset2bag.scalar_type() == at::kLong ? offset2bag : at::empty({count}, at::kLong);
+  auto bags =
+      offset2bag.is_contiguous() && offset2bag.scalar_type() == at::kLong ? offset2bag : at::empty({count}, at::kLong);
   auto* const bag = bags.mutable_data_ptr<int64_t>();
   const auto edge = [&](int64_t i) { return i < begins.numel() ? std::clamp<int64_t>(begin[i], 0, count) : count; };
   for (int64_t i = 0; i < begins.numel(); i++) std::fill(bag + edge(i), bag + std::max(edge(i), edge(i + 1)), i);

@@ -32,10 +32,11 @@ void each(Op op, std::vector<First>& first, Rest&&... rest) {
   for (size_t i = 0; i < first.size(); i++) op(first[i], item(rest, i)...);
 }
 
-// A number beside the tensors of a list, as an operand that does not promote. Beside float32 alone it is float32 from the start:
-// ATen would convert it again for every tensor.
+// A number beside the tensors of a list, as an operand that does not promote. Beside float32 alone it is float32 from
+// the start: ATen would convert it again for every tensor.
 inline at::Tensor number(const at::Scalar& s, const std::vector<at::Tensor>& beside) {
-  const bool plain = !s.isComplex() && std::all_of(beside.begin(), beside.end(), [](const at::Tensor& t) { return t.scalar_type() == at::kFloat; });
+  const bool plain = !s.isComplex() && std::all_of(beside.begin(), beside.end(),
+                                                   [](const at::Tensor& t) { return t.scalar_type() == at::kFloat; });
   if (!plain) return number(s);
   auto t = at::detail::scalar_tensor_static(s, at::kFloat, at::kCPU);
   t.unsafeGetTensorImpl()->set_wrapped_number(true);

@@ -6,8 +6,8 @@
 
 namespace softnpu::kernels {
 
-void group_norm(Tensor& out, Tensor& mean, Tensor& rstd, const Tensor& input, const Optional& weight, const Optional& bias, int64_t n,
-                int64_t c, int64_t hxw, int64_t group, double eps) {
+void group_norm(Tensor& out, Tensor& mean, Tensor& rstd, const Tensor& input, const Optional& weight,
+                const Optional& bias, int64_t n, int64_t c, int64_t hxw, int64_t group, double eps) {
   const auto x = input.contiguous();
   if (x.numel() && direct({x, weight, bias, out, mean, rstd})) {
     at::native::GroupNormKernel(at::kCPU, x, given(weight), given(bias), n, c, hxw, group, eps, out, mean, rstd);
@@ -19,9 +19,9 @@ void group_norm(Tensor& out, Tensor& mean, Tensor& rstd, const Tensor& input, co
   store(rstd, r);
 }
 
-void group_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out, const Tensor& input,
-                         const Tensor& mean, const Tensor& rstd, const Optional& weight, int64_t n, int64_t c, int64_t hxw, int64_t group,
-                         const std::vector<uint8_t>& mask) {
+void group_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out,
+                         const Tensor& input, const Tensor& mean, const Tensor& rstd, const Optional& weight, int64_t n,
+                         int64_t c, int64_t hxw, int64_t group, const std::vector<uint8_t>& mask) {
   const auto dense = input.contiguous(), dy = grad_out.contiguous();
   if (dense.numel() && direct({dense, dy, mean, rstd, weight, grad_input, grad_weight, grad_bias})) {
     const auto wanted = three_flags(mask);
@@ -31,8 +31,9 @@ void group_norm_backward(Optional grad_input, Optional grad_weight, Optional gra
     return;
   }
   const auto x = wide(dense);
-  const auto [gi, gw, gb] = at::native_group_norm_backward(wide(dy), x, mean.to(x.scalar_type()), rstd.to(x.scalar_type()),
-                                                           wide(weight), n, c, hxw, group, three_flags(mask));
+  const auto [gi, gw, gb] =
+      at::native_group_norm_backward(wide(dy), x, mean.to(x.scalar_type()), rstd.to(x.scalar_type()), wide(weight), n,
+                                     c, hxw, group, three_flags(mask));
   store(grad_input, gi);
   store(grad_weight, gw);
   store(grad_bias, gb);

@@ -24,10 +24,12 @@ inline std::vector<at::Tensor> present(const std::vector<at::Tensor>& tensors) {
   return some;
 }
 
-// at::masked_select with several threads keeps two int64 for every element of the mask; this one for every element selected.
+// at::masked_select with several threads keeps two int64 for every element of the mask; this one for every element
+// selected.
 inline at::Tensor selected(const at::Tensor& self, const at::Tensor& mask) {
   const auto operands = at::broadcast_tensors({self, mask});
-  return at::index(operands[0].dim() ? operands[0] : operands[0].view(1), {std::optional<at::Tensor>(operands[1].dim() ? operands[1] : operands[1].view(1))});
+  return at::index(operands[0].dim() ? operands[0] : operands[0].view(1),
+                   {std::optional<at::Tensor>(operands[1].dim() ? operands[1] : operands[1].view(1))});
 }
 
 // reduction: 0 replace, 1 add, 2 multiply.

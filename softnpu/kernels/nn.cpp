@@ -19,14 +19,18 @@ void copy_into(const Optional& to, const Tensor& from) {
 
 void softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim) {
   const auto type = output.scalar_type();
-  if (out.scalar_type() == type) at::cpu::_softmax_backward_data_out(out, grad_output, output, dim, type);
-  else out.copy_(at::cpu::_softmax_backward_data(grad_output, output, dim, type));
+  if (out.scalar_type() == type)
+    at::cpu::_softmax_backward_data_out(out, grad_output, output, dim, type);
+  else
+    out.copy_(at::cpu::_softmax_backward_data(grad_output, output, dim, type));
 }
 
 void log_softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim) {
   const auto type = output.scalar_type();
-  if (out.scalar_type() == type) at::cpu::_log_softmax_backward_data_out(out, grad_output, output, dim, type);
-  else out.copy_(at::cpu::_log_softmax_backward_data(grad_output, output, dim, type));
+  if (out.scalar_type() == type)
+    at::cpu::_log_softmax_backward_data_out(out, grad_output, output, dim, type);
+  else
+    out.copy_(at::cpu::_log_softmax_backward_data(grad_output, output, dim, type));
 }
 
 // The device may keep indices in int32; ATen computes them in int64.
@@ -89,11 +93,14 @@ void batch_norm(Tensor& out, Tensor& save_mean, Tensor& save_invstd, const Tenso
 void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out, const Tensor& self,
                          const Optional& weight, const Optional& running_mean, const Optional& running_var, const Optional& save_mean,
                          const Optional& save_invstd, bool train, double eps, const std::vector<uint8_t>& mask) {
-  if (direct({grad_out, self, weight, running_mean, running_var, save_mean, save_invstd, grad_input, grad_weight, grad_bias}) && self.numel()) {
+  if (direct({grad_out, self, weight, running_mean, running_var, save_mean, save_invstd, grad_input, grad_weight,
+              grad_bias}) &&
+      self.numel()) {
     const auto wanted = three_flags(mask);
-    auto gi = wanted[0] ? given(grad_input) : Tensor(), gw = wanted[1] ? given(grad_weight) : Tensor(), gb = wanted[2] ? given(grad_bias) : Tensor();
-    at::native::batch_norm_cpu_backward_stub(at::kCPU, gi, gw, gb, grad_out, self, given(weight), given(running_mean), given(running_var),
-                                             given(save_mean), given(save_invstd), train, eps);
+    auto gi = wanted[0] ? given(grad_input) : Tensor(), gw = wanted[1] ? given(grad_weight) : Tensor(),
+         gb = wanted[2] ? given(grad_bias) : Tensor();
+    at::native::batch_norm_cpu_backward_stub(at::kCPU, gi, gw, gb, grad_out, self, given(weight), given(running_mean),
+                                             given(running_var), given(save_mean), given(save_invstd), train, eps);
     return;
   }
   // The saved statistics are float32; ATen takes them beside float16 input only if the other parameters are float32 too.
@@ -110,7 +117,8 @@ void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional gra
 void convolution(Tensor& out, const Tensor& input, const Tensor& weight, const Optional& bias, IntArrayRef stride, IntArrayRef padding,
                  IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups) {
   if (worth_widening({input, weight})) {
-    out.copy_(at::convolution(widened(input), widened(weight), widened(bias), stride, padding, dilation, transposed, output_padding, groups));
+    out.copy_(at::convolution(widened(input), widened(weight), widened(bias), stride, padding, dilation, transposed,
+                              output_padding, groups));
     return;
   }
   const Landing land({out});
@@ -124,8 +132,8 @@ void convolution_backward(Optional grad_input, Optional grad_weight, Optional gr
   const Landing land({grad_input, grad_weight});
   const bool wide = worth_widening({grad_output, input, weight});
   auto [gi, gw, gb] = at::convolution_backward(wide ? widened(grad_output) : grad_output, wide ? widened(input) : input,
-                                               wide ? widened(weight) : weight, sizes, stride, padding, dilation, transposed,
-                                               output_padding, groups, three_flags(mask));
+                                               wide ? widened(weight) : weight, sizes, stride, padding, dilation,
+                                               transposed, output_padding, groups, three_flags(mask));
   copy_into(grad_input, gi);
   copy_into(grad_weight, gw);
   copy_into(grad_bias, gb);

@@ -131,8 +131,8 @@ void turn(at::Tensor& to, const at::Tensor& from, const Plan& plan) {
 
 // An expanded tensor whose copy is the same block again and again.
 bool repeats(const at::Tensor& to, const at::Tensor& from) {
-  return to.dim() > 1 && to.scalar_type() == from.scalar_type() && to.sizes() == from.sizes() && from.size(0) > 1 && from.stride(0) == 0 &&
-         to.is_contiguous() && to.numel() / to.size(0) >= kLeast && disjoint(to, from);
+  return to.dim() > 1 && to.scalar_type() == from.scalar_type() && to.sizes() == from.sizes() && from.size(0) > 1 &&
+         from.stride(0) == 0 && to.is_contiguous() && to.numel() / to.size(0) >= kLeast && disjoint(to, from);
 }
 
 void repeat(at::Tensor& to, const at::Tensor& from) {

@@ -1,9 +1,9 @@
 // float16 products computed in float32.
 //
-// Note [Wide products]: the matrix unit of an NPU adds up products of float16 in float32. ATen's CPU loops for float16 round in
-// between in some operators (addbmm, transposed convolution), and on processors without float16 arithmetic they are slower
-// than float32 by up to two orders of magnitude. So the operands are widened, and the result is rounded once. Few elements are
-// left to ATen: converting them costs more than it saves.
+// Note [Wide products]: the matrix unit of an NPU adds up products of float16 in float32. ATen's CPU loops for float16
+// round in between in some operators (addbmm, transposed convolution), and on processors without float16 arithmetic
+// they are slower than float32 by up to two orders of magnitude. So the operands are widened, and the result is rounded
+// once. Few elements are left to ATen: converting them costs more than it saves.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,9 +26,13 @@ inline bool worth_widening(std::initializer_list<at::Tensor> operands) {
 }
 
 inline at::Tensor widened(const at::Tensor& t) { return t.to(at::kFloat); }
-inline std::optional<at::Tensor> widened(const std::optional<at::Tensor>& t) { return t ? std::optional(widened(*t)) : std::nullopt; }
+inline std::optional<at::Tensor> widened(const std::optional<at::Tensor>& t) {
+  return t ? std::optional(widened(*t)) : std::nullopt;
+}
 template <class T>
-const T& widened(const T& other) { return other; }
+const T& widened(const T& other) {
+  return other;
+}
 
 // f(arguments..., out); the first two tensors tell whether it is worth it.
 template <class F, class... Arguments>
