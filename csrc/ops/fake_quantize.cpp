@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "channels.h"
 #include "registry.h"
 #include "tensor.h"
 
@@ -24,6 +25,10 @@ Two on_grid(const Tensor& self, const Tensor& steps, const Scale& scale, const Z
           steps.ge(least).logical_and_(steps.le(most))};
 }
 
+Tensor steps_of(const Tensor& self, const Tensor& scale, const Tensor& zero) {
+  return at::round(self * scale.reciprocal()) + zero;
+}
+
 Two per_tensor(const Tensor& self, double scale, int64_t zero_point, int64_t least, int64_t most) {
   TORCH_CHECK(least <= most, "`quant_min` should be less than or equal to `quant_max`.");
   TORCH_CHECK(zero_point >= least && zero_point <= most, "`zero_point` must be between `quant_min` and `quant_max`.");
@@ -34,17 +39,9 @@ Two per_tensor(const Tensor& self, double scale, int64_t zero_point, int64_t lea
 Two per_tensor_on_card(const Tensor& self, const Tensor& scale, const Tensor& zero_point, const Tensor& enabled,
                        int64_t least, int64_t most) {
   TORCH_CHECK(least <= most, "`quant_min` should be less than or equal to `quant_max`.");
-  const auto [values, within] =
-      on_grid(self, at::round(self * scale.reciprocal()) + zero_point, scale, zero_point, least, most);
+  const auto [values, within] = on_grid(self, steps_of(self, scale, zero_point), scale, zero_point, least, most);
   const auto on = enabled.to(at::kBool);
   return {at::where(on, values, self), within.logical_or(on.logical_not())};
-}
-
-// Of one number per channel: broadcast along the others.
-Tensor along(const Tensor& t, const Tensor& self, int64_t axis) {
-  std::vector<int64_t> shape(self.dim(), 1);
-  shape[axis] = t.numel();
-  return t.view(shape);
 }
 
 Two per_channel(const Tensor& self, const Tensor& scale, const Tensor& zero_point, int64_t axis, int64_t least,
@@ -70,13 +67,13 @@ Tensor zero_for_gradients(const Tensor& zero, int64_t least, int64_t most) {
 }
 
 Tensor learnt(const Tensor& self, const Tensor& scale, const Tensor& zero, int64_t least, int64_t most) {
-  return std::get<0>(on_grid(self, at::round(self * scale.reciprocal()) + zero, scale, zero, least, most));
+  return std::get<0>(on_grid(self, steps_of(self, scale, zero), scale, zero, least, most));
 }
 
 // Gradients by element, before those of scale and zero point are added up.
 Three learnt_backward(const Tensor& grad, const Tensor& self, const Tensor& scale, const Tensor& zero, int64_t least,
                       int64_t most, double factor) {
-  const auto steps = at::round(self * scale.reciprocal()) + zero;
+  const auto steps = steps_of(self, scale, zero);
   const auto [values, within] = on_grid(self, steps, scale, zero, least, most);
   const auto by_scale = at::where(within, (values - self) * scale.reciprocal(), steps.clamp(least, most) - zero);
   return {grad * within, grad * by_scale * factor, at::where(within, at::zeros_like(grad), -grad * scale * factor)};
@@ -153,7 +150,7 @@ Two moving_average(const Tensor& self, const Tensor& observer_on, const Tensor& 
   scale.copy_(at::where(observing, new_scale.view(scale.sizes()), scale));
   zero_point.copy_(at::where(observing, new_zero.view(zero_point.sizes()).to(zero_point.scalar_type()), zero_point));
   const auto s = per_row ? along(scale, self, axis) : scale, z = per_row ? along(zero_point, self, axis) : zero_point;
-  const auto [values, within] = on_grid(self, at::round(self * s.reciprocal()) + z, s, z, least, most);
+  const auto [values, within] = on_grid(self, steps_of(self, s, z), s, z, least, most);
   return {at::where(quantizing, values, self), within.logical_or(quantizing.logical_not())};
 }
 

@@ -17,6 +17,7 @@
 
 #include <limits>
 
+#include "channels.h"
 #include "registry.h"
 #include "tensor.h"
 
@@ -32,24 +33,18 @@ Tensor integers(const Tensor& quantized) {
   return t.set_(quantized.storage(), quantized.storage_offset(), quantized.sizes(), quantized.strides());
 }
 
-Tensor along(const Tensor& t, const Tensor& like, int64_t axis) {
-  std::vector<int64_t> shape(like.dim(), 1);
-  shape[axis] = t.numel();
-  return t.to(like.device()).view(shape);
-}
-
 std::pair<int64_t, int64_t> limits(at::ScalarType type) {
   if (type == at::kQInt8) return {-128, 127};
   if (type == at::kQUInt8) return {0, 255};
   return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
 }
 
-// In float64 where float32 cannot hold the integers.
 void store(Tensor& quantized, const Tensor& steps) {
   const auto [least, most] = limits(quantized.scalar_type());
   integers(quantized).copy_(steps.clamp(least, most));
 }
 
+// In float64 where float32 cannot hold the integers.
 Tensor reals(const Tensor& t, const Tensor& quantized) {
   return t.to(quantized.scalar_type() == at::kQInt32 ? at::kDouble : at::kFloat);
 }
@@ -64,14 +59,14 @@ void dequantize_per_tensor(const Tensor& quantized, Tensor& real, double scale, 
 
 void quantize_per_channel(const Tensor& real, Tensor& quantized, const Tensor& scales, const Tensor& zeros,
                           int64_t axis) {
-  const auto scale = along(scales.to(at::kFloat), real, axis);
-  store(quantized, at::round(reals(real, quantized) * scale.reciprocal()) + along(zeros, real, axis));
+  const auto scale = along(scales.to(real.device(), at::kFloat), real, axis);
+  store(quantized, at::round(reals(real, quantized) * scale.reciprocal()) + along(zeros.to(real.device()), real, axis));
 }
 
 void dequantize_per_channel(const Tensor& quantized, Tensor& real, const Tensor& scales, const Tensor& zeros,
                             int64_t axis) {
-  real.copy_((reals(integers(quantized), quantized) - along(zeros, real, axis)) *
-             along(scales.to(at::kFloat), real, axis));
+  real.copy_((reals(integers(quantized), quantized) - along(zeros.to(real.device()), real, axis)) *
+             along(scales.to(real.device(), at::kFloat), real, axis));
 }
 
 Tensor int_repr(const Tensor& self) { return integers(self).clone(at::MemoryFormat::Contiguous); }

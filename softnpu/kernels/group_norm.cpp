@@ -24,9 +24,7 @@ void group_norm_backward(Optional grad_input, Optional grad_weight, Optional gra
                          int64_t c, int64_t hxw, int64_t group, const std::vector<uint8_t>& mask) {
   const auto dense = input.contiguous(), dy = grad_out.contiguous();
   if (dense.numel() && direct({dense, dy, mean, rstd, weight, grad_input, grad_weight, grad_bias})) {
-    const auto wanted = three_flags(mask);
-    auto dx = wanted[0] ? given(grad_input) : Tensor(), dw = wanted[1] ? given(grad_weight) : Tensor(),
-         db = wanted[2] ? given(grad_bias) : Tensor();
+    auto [dx, dw, db] = chosen(mask, grad_input, grad_weight, grad_bias);
     at::native::GroupNormBackwardKernel(at::kCPU, dy, dense, mean, rstd, given(weight), n, c, hxw, group, dx, dw, db);
     return;
   }

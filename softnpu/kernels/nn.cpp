@@ -96,9 +96,7 @@ void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional gra
   if (direct({grad_out, self, weight, running_mean, running_var, save_mean, save_invstd, grad_input, grad_weight,
               grad_bias}) &&
       self.numel()) {
-    const auto wanted = three_flags(mask);
-    auto gi = wanted[0] ? given(grad_input) : Tensor(), gw = wanted[1] ? given(grad_weight) : Tensor(),
-         gb = wanted[2] ? given(grad_bias) : Tensor();
+    auto [gi, gw, gb] = chosen(mask, grad_input, grad_weight, grad_bias);
     at::native::batch_norm_cpu_backward_stub(at::kCPU, gi, gw, gb, grad_out, self, given(weight), given(running_mean),
                                              given(running_var), given(save_mean), given(save_invstd), train, eps);
     return;

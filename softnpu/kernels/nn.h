@@ -34,6 +34,11 @@ inline bool direct(std::initializer_list<Optional> tensors) {
   return type == at::kFloat || type == at::kDouble;
 }
 inline Tensor given(const Optional& t) { return t ? *t : Tensor(); }
+// Those of three gradients that the mask asks for.
+inline std::array<Tensor, 3> chosen(const std::vector<uint8_t>& mask, const Optional& a, const Optional& b, const Optional& c) {
+  const auto wanted = three_flags(mask);
+  return {wanted[0] ? given(a) : Tensor(), wanted[1] ? given(b) : Tensor(), wanted[2] ? given(c) : Tensor()};
+}
 inline std::optional<int64_t> non_zero(int64_t n) { return n ? std::optional<int64_t>(n) : std::nullopt; }
 
 // The gradient is made in the type of `output`, and lands in `out` without a copy where that is its type too.

@@ -40,9 +40,7 @@ void layer_norm_backward(Optional grad_input, Optional grad_weight, Optional gra
   const auto dense = input.contiguous(), dy = grad_out.contiguous();
   if (dense.numel() && direct({dense, dy, mean, rstd, weight, grad_input, grad_weight, grad_bias})) {
     const int64_t width = c10::multiply_integers(shape);
-    const auto wanted = three_flags(mask);
-    auto dx = wanted[0] ? given(grad_input) : Tensor(), dw = wanted[1] ? given(grad_weight) : Tensor(),
-         db = wanted[2] ? given(grad_bias) : Tensor();
+    auto [dx, dw, db] = chosen(mask, grad_input, grad_weight, grad_bias);
     at::native::LayerNormBackwardKernel(at::kCPU, dy, dense, mean, rstd, given(weight), dense.numel() / width, width, &dx, &dw, &db);
     return;
   }
