@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "acl/library.h"
@@ -17,11 +18,13 @@ constexpr uint32_t kVersion = 10;
 constexpr size_t kShortConfig = 32;
 constexpr std::chrono::seconds kMargin{2};  // rank 0 knows who is late: the others wait a little longer
 
-uint32_t number(const HcclConfigMap& options, const char* key, uint32_t fallback) {
+uint32_t number(const HcclConfigMap& options, const char* key, uint32_t fallback, int64_t most = UINT32_MAX) {
   const auto found = options.find(key);
   if (found == options.end()) return fallback;
   TORCH_CHECK_TYPE(std::holds_alternative<int64_t>(found->second), "Value type of ", key, " should be int.");
-  return static_cast<uint32_t>(std::get<int64_t>(found->second));
+  const int64_t value = std::get<int64_t>(found->second);
+  TORCH_CHECK_VALUE(value >= 0 && value <= most, key, " of hccl_config must be from 0 to ", most, ", but is ", value);
+  return static_cast<uint32_t>(value);
 }
 
 std::string text(const HcclConfigMap& options, const char* key) {
@@ -65,7 +68,7 @@ HcclCommConfig make_config(const CommunicatorSettings& settings, bool named) {
   config.unknown = unset;
   const auto timeout = std::chrono::ceil<std::chrono::seconds>(settings.timeout).count();
   config.hcclExecTimeOut = static_cast<int32_t>(
-      number(settings.options, "hccl_exec_timeout", timeout > 0 && timeout < INT32_MAX ? timeout : -1));
+      number(settings.options, "hccl_exec_timeout", timeout > 0 && timeout < INT32_MAX ? timeout : -1, INT32_MAX));
   return config;
 }
 
@@ -124,6 +127,12 @@ HcclRootInfo exchange_root_info(c10d::Store& store, const std::string& key, int 
   return info;
 }
 
+// Everybody has read it. A later group may use the same store and key, and must not find this one's.
+void forget_root_info(c10d::Store& store, const std::string& key, int ranks) {
+  for (int rank = 0; rank < ranks; ++rank) store.deleteKey(here(key, rank));
+  store.deleteKey(key);
+}
+
 }  // namespace
 
 std::shared_ptr<Communicator> Communicator::connect(c10d::Store& store, const std::string& key, int rank, int ranks,
@@ -139,6 +148,7 @@ std::shared_ptr<Communicator> Communicator::connect(c10d::Store& store, const st
   } else {
     HCCL_CHECK(api.HcclCommInitRootInfo(static_cast<uint32_t>(ranks), &info, static_cast<uint32_t>(rank), &handle));
   }
+  if (rank == 0) forget_root_info(store, key, ranks);
   return std::shared_ptr<Communicator>(new Communicator(handle));
 }
 
@@ -148,14 +158,25 @@ HcclComm Communicator::handle() const {
   return handle_;
 }
 
-std::optional<std::string> Communicator::error() const {
+std::optional<Failure> Communicator::failure() {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (!handle_ || !is_usable()) return std::nullopt;
+  ask();
+  return failure_;
+}
+
+void Communicator::ask() {
+  if (failure_ || !handle_ || !is_usable()) return;
   HcclResult error = HCCL_SUCCESS;
-  if (hccl::api().HcclGetCommAsyncError(handle_, &error) != HCCL_SUCCESS || error == HCCL_SUCCESS) return std::nullopt;
+  if (hccl::api().HcclGetCommAsyncError(handle_, &error) != HCCL_SUCCESS || error == HCCL_SUCCESS) return;
   const char* words = acl::api().aclGetRecentErrMsg();
-  return c10::str(words && *words ? words : "HCCL reported an error in the background", " (", hccl::result_name(error),
-                  ")");
+  failure_ = Failure{c10::str(words && *words ? words : "HCCL reported an error in the background", " (",
+                              hccl::result_name(error), ")"),
+                     error == HCCL_E_TIMEOUT};
+}
+
+void Communicator::set_last_good(uint64_t number) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  last_good_ = std::max<uint64_t>(last_good_, number);
 }
 
 std::string Communicator::name() const {
@@ -166,7 +187,10 @@ std::string Communicator::name() const {
 
 void Communicator::destroy() noexcept {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (handle_ && is_usable()) hccl::api().HcclCommDestroy(handle_);
+  if (!handle_) return;
+  ask();
+  if (!failure_) failure_ = Failure{"The HCCL communicator was aborted."};
+  if (is_usable()) hccl::api().HcclCommDestroy(handle_);
   handle_ = nullptr;
 }
 

@@ -3,6 +3,7 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -26,6 +27,11 @@ struct CommunicatorSettings {
   HcclConfigMap options;
 };
 
+struct Failure {
+  std::string text;
+  bool timed_out = false;
+};
+
 class Communicator {
  public:
   // Meets the other ranks under `key` of the store, on the bound card. Blocks until they are there.
@@ -34,15 +40,23 @@ class Communicator {
   ~Communicator() { destroy(); }
   Communicator(const Communicator&) = delete;
 
-  HcclComm handle() const;                   // throws when it was destroyed
-  std::optional<std::string> error() const;  // what went wrong in the background, if anything
+  HcclComm handle() const;           // throws when it was destroyed
+  std::optional<Failure> failure();  // what went wrong in the background, if anything; also when it was destroyed
   std::string name() const;
   void destroy() noexcept;  // what still runs fails
 
+  // Number of the last collective that is known to be good. See Note [Which collective failed].
+  uint64_t last_good() const { return last_good_; }
+  void set_last_good(uint64_t number);
+
  private:
   explicit Communicator(HcclComm handle) : handle_(handle) {}
-  mutable std::mutex mutex_;
+  void ask();
+
+  mutable std::mutex mutex_;  // of the following
   HcclComm handle_ = nullptr;
+  std::optional<Failure> failure_;
+  std::atomic<uint64_t> last_good_{0};
 };
 
 }  // namespace npu::distributed

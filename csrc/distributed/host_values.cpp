@@ -13,11 +13,6 @@ namespace npu::distributed {
 
 namespace {
 
-at::Tensor memory_of(const at::Tensor& tensor) {
-  check_tensor(tensor);
-  return tensor.detach().as_strided({tensor.numel()}, {1});
-}
-
 c10d::ReduceOp::RedOpType operation(HcclReduceOp op) {
   switch (op) {
     case HCCL_REDUCE_PROD:
@@ -61,7 +56,10 @@ at::Tensor widened(const at::Tensor& host, const c10d::ReduceOp& op) {
 
 }  // namespace
 
-at::Tensor on_host(const at::Tensor& tensor) { return memory_of(tensor).to(at::kCPU); }
+at::Tensor on_host(const at::Tensor& tensor) {
+  check_tensor(tensor);
+  return tensor.detach().contiguous().view({-1}).to(at::kCPU);
+}
 
 at::Tensor on_host(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> parts;
@@ -77,7 +75,10 @@ at::Tensor room_on_host(const std::vector<at::Tensor>& tensors) {
   return at::empty({elements}, tensors.at(0).options().device(at::kCPU).memory_format(std::nullopt));
 }
 
-void to_device(const at::Tensor& host, const at::Tensor& tensor) { memory_of(tensor).copy_(host); }
+void to_device(const at::Tensor& host, const at::Tensor& tensor) {
+  check_tensor(tensor);
+  tensor.detach().copy_(host.view(tensor.sizes()));
+}
 
 void to_device(const at::Tensor& host, const std::vector<at::Tensor>& tensors) {
   int64_t begin = 0;
@@ -93,7 +94,7 @@ HostReduction::HostReduction(const at::Tensor& host, const c10d::ReduceOp& asked
     : asked_(asked), ranks_(ranks), type_(host.scalar_type()) {
   reducing(type_, asked);
   op = operation(reduction(asked, type_));
-  values.push_back(widened(scaled_input(host, asked), op));
+  values.push_back(widened(scaled_input(host, asked, ranks), op));
 }
 
 at::Tensor HostReduction::result() const {

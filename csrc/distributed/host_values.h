@@ -1,5 +1,5 @@
 // Values of npu tensors in host memory, in the forms that a backend for CPU tensors takes. All are one-dimensional: the
-// tensor's memory in its order. Used by StagedBackend; a copy waits for the current stream.
+// elements in their order, whatever the memory format. Used by StagedBackend; a copy waits for the current stream.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -44,14 +44,17 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer(Tensors& tensors, int peer,
   DeviceGuard guard(device.index());
   const auto communicator = pair_communicator(peer, sends ? "hccl:send" : "hccl:recv");
   const Stream stream = side_stream(device.index(), stream_of(peer, sends ? kSend : kReceive));
-  auto work = make_work(
-      {sends ? OpType::SEND : OpType::RECV, sends ? "hccl:send" : "hccl:recv", ++transfers_, options_->timeout},
-      sends ? Tensors{} : Tensors{tensor}, device);
+  const Execution::Description what{.type = sends ? OpType::SEND : OpType::RECV,
+                                    .title = sends ? "hccl:send" : "hccl:recv",
+                                    .number = ++transfers_,
+                                    .timeout = options_->timeout,
+                                    .timed = timed_};
+  auto execution = std::make_shared<Execution>(what, device);
   Event ready;
   ready.record(current_stream(device.index()));
   ready.block(stream);
-  work->keep({tensor});
-  work->begin(stream);
+  execution->keep({tensor});
+  execution->begin(stream);
   HcclSendRecvItem item = item_for(tensor, sends, peer < rank_ ? 0 : 1);
   hccl::enqueue(
       [item, comm = communicator->handle()](aclrtStream handle) {
@@ -59,10 +62,8 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer(Tensors& tensors, int peer,
         HCCL_CHECK(function(item.buf, item.count, item.dataType, item.remoteRank, comm, handle));
       },
       stream);
-  work->end(stream, communicator);
-  record(*work, sends ? tensors : Tensors{}, sends ? Tensors{} : tensors, true);
-  watchdog_->watch(work, false);
-  return work;
+  execution->end(stream, communicator);
+  return watch(std::move(execution), sends ? tensors : Tensors{}, sends ? Tensors{} : tensors);
 }
 
 void ProcessGroupHCCL::startCoalescing() {
@@ -72,16 +73,16 @@ void ProcessGroupHCCL::startCoalescing() {
 }
 
 // Collectives were launched one after the other on one stream: the last one's work stands for all. Sends and receives
-// were only collected.
+// were only collected; their work stands for the collectives as well.
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::endCoalescing() {
   coalescing_ = false;
   std::vector<Item> items;
   items.swap(items_);
-  if (!items.empty()) return transfer_batch(std::move(items));
-  return std::move(last_coalesced_);
+  const WorkPtr last = std::move(last_coalesced_);
+  return items.empty() ? last : transfer_batch(std::move(items), last != nullptr);
 }
 
-ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer_batch(std::vector<Item> items) {
+ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer_batch(std::vector<Item> items, bool collectives) {
   const c10::Device device = items[0].tensor.device();
   DeviceGuard guard(device.index());
   std::map<int, std::vector<HcclSendRecvItem>> batches;
@@ -92,25 +93,33 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer_batch(std::vector<Item> ite
     tensors.push_back(item.tensor);
     if (!item.sends) received.push_back(item.tensor);
   }
-  auto work = make_work({OpType::COALESCED, "hccl:coalesced", ++transfers_, options_->timeout}, received, device);
+  const Execution::Description what{.type = OpType::COALESCED,
+                                    .title = "hccl:coalesced",
+                                    .number = ++transfers_,
+                                    .timeout = options_->timeout,
+                                    .timed = timed_};
+  auto execution = std::make_shared<Execution>(what, device);
   Event ready;
   ready.record(current_stream(device.index()));
-  work->keep(tensors);
+  execution->keep(tensors);
   for (auto& [peer, batch] : batches) {
     const auto communicator = pair_communicator(peer, "hccl:coalesced");
     const Stream stream = side_stream(device.index(), stream_of(peer, kBatch));
     ready.block(stream);
-    work->begin(stream);
+    execution->begin(stream);
     hccl::enqueue(
         [batch, comm = communicator->handle()](aclrtStream handle) mutable {
           HCCL_CHECK(hccl::api().HcclBatchSendRecv(batch.data(), static_cast<uint32_t>(batch.size()), comm, handle));
         },
         stream);
-    work->end(stream, communicator);
+    execution->end(stream, communicator);
   }
-  record(*work, tensors, received, true);
-  watchdog_->watch(work, false);
-  return work;
+  if (collectives) {
+    const Stream stream = side_stream(device.index(), kCollectiveStream);
+    execution->begin(stream);
+    execution->end(stream, communicator(device.index(), "hccl:coalesced"));
+  }
+  return watch(std::move(execution), tensors, received);
 }
 
 }  // namespace npu::distributed

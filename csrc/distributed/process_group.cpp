@@ -1,6 +1,7 @@
 #include "distributed/process_group.h"
 
 #include <ATen/Context.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -16,7 +17,6 @@ namespace npu::distributed {
 
 namespace {
 
-constexpr int kCollectiveStream = -1;  // side_stream's number of the group's own; others are peers
 constexpr size_t kMaxName = 100;
 
 enum Reaction { kNone = 0, kTearDown = 1, kCleanUpOnly = 2, kSkipCleanUp = 3 };
@@ -47,10 +47,16 @@ ProcessGroupHCCL::~ProcessGroupHCCL() {
   if (!closed_) abort();
 }
 
-void ProcessGroupHCCL::check_usable() const {
+void ProcessGroupHCCL::check_usable() {
   TORCH_CHECK_WITH(DistBackendError, !closed_, "The process group was shut down or aborted.");
+  watchdog_->settle();
   if (const auto failure = watchdog_->failure(); failure && reaction_ != kNone)
-    TORCH_CHECK_WITH(DistBackendError, false, "An earlier collective of this group failed: ", *failure);
+    TORCH_CHECK_WITH(DistBackendError, false, "An earlier collective of this group failed: ", failure->text);
+}
+
+std::optional<std::string> ProcessGroupHCCL::failure() const {
+  const auto failure = watchdog_->failure();
+  return failure ? std::optional(failure->text) : std::nullopt;
 }
 
 // Nothing may go on waiting: communicators are given up, which ends what runs on this rank and is told to the others.
@@ -70,6 +76,7 @@ std::vector<std::shared_ptr<Communicator>> ProcessGroupHCCL::all_communicators()
 }
 
 void ProcessGroupHCCL::abort() {
+  watchdog_->settle();
   closed_ = true;
   for (const auto& communicator : all_communicators()) communicator->destroy();
 }
@@ -88,7 +95,7 @@ void ProcessGroupHCCL::shutdown() {
 c10d::ErrorType ProcessGroupHCCL::getError() {
   const auto failure = watchdog_->failure();
   if (!failure) return c10d::ErrorType::SUCCESS;
-  return failure->find("within") != std::string::npos ? c10d::ErrorType::TIMEOUT : c10d::ErrorType::COMM_ERROR;
+  return failure->timed_out ? c10d::ErrorType::TIMEOUT : c10d::ErrorType::COMM_ERROR;
 }
 
 void ProcessGroupHCCL::rebuild() {
@@ -100,20 +107,21 @@ void ProcessGroupHCCL::rebuild() {
     ++generation_;
   }
   closed_ = false;
-  watchdog_ = std::make_unique<Watchdog>(store_->clone(), rank_, size_, options_->group_name,
-                                         [this](const std::string& text) { on_failure(text); });
+  watchdog_->restart();
 }
 
 std::shared_ptr<Communicator> ProcessGroupHCCL::find_or_connect(const std::string& name, int rank, int ranks,
                                                                 const char* title) {
+  uint64_t generation = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto found = communicators_.find(name);
     if (found != communicators_.end()) return found->second;
+    generation = generation_;
   }
   CommunicatorSettings settings;
   const std::string group = options_->group_name.empty() ? "group" : options_->group_name;
-  settings.name = ranks == size_ ? group : group + ":" + name;
+  settings.name = name == "all" ? group : group + ":" + name;  // CANN wants names that are unique
   settings.name.resize(std::min(settings.name.size(), kMaxName));
   settings.timeout = options_->timeout;
   settings.buffer_megabytes = name == "all" ? config::hccl_buffer_megabytes() : config::hccl_p2p_buffer_megabytes();
@@ -121,8 +129,7 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::find_or_connect(const std::strin
   settings.options = options_->hccl_config;
   std::shared_ptr<Communicator> communicator;
   try {
-    communicator =
-        Communicator::connect(*store_, c10::str("hccl_root/", generation_, "/", name), rank, ranks, settings);
+    communicator = Communicator::connect(*store_, c10::str("hccl_root/", generation, "/", name), rank, ranks, settings);
   } catch (c10::Error& error) {
     error.add_context(c10::str(title, " on rank ", rank_, " of group ", group, " got no communicator"));
     throw;
@@ -132,12 +139,13 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::find_or_connect(const std::strin
 }
 
 std::shared_ptr<Communicator> ProcessGroupHCCL::communicator(c10::DeviceIndex device, const char* title) {
-  TORCH_CHECK_WITH(DistBackendError, last_device_ < 0 || last_device_ == device,
+  int used = -1;
+  last_device_.compare_exchange_strong(used, device);
+  TORCH_CHECK_WITH(DistBackendError, used < 0 || used == device,
                    "A process group works with one card for "
                    "each rank: this one has used npu:",
-                   last_device_, " and now got a tensor on npu:", int(device),
+                   used, " and now got a tensor on npu:", int(device),
                    ". Call torch.npu.set_device(local_rank) first, or make another group.");
-  last_device_ = device;
   return find_or_connect("all", rank_, size_, title);
 }
 
@@ -158,7 +166,8 @@ Stream ProcessGroupHCCL::side_stream(c10::DeviceIndex device, int which) {
 
 c10::DeviceIndex ProcessGroupHCCL::any_device() const {
   if (bound_device_id_) return bound_device_id_->index();
-  return last_device_ >= 0 ? static_cast<c10::DeviceIndex>(last_device_) : current_device();
+  const int used = last_device_;
+  return used >= 0 ? static_cast<c10::DeviceIndex>(used) : current_device();
 }
 
 void ProcessGroupHCCL::eagerConnectSingleDevice(at::Device device) {
@@ -167,14 +176,9 @@ void ProcessGroupHCCL::eagerConnectSingleDevice(at::Device device) {
 }
 
 std::string ProcessGroupHCCL::comm_name(int device) {
-  DeviceGuard guard(static_cast<c10::DeviceIndex>(device));
-  return communicator(static_cast<c10::DeviceIndex>(device), "get_hccl_comm_name")->name();
-}
-
-c10::intrusive_ptr<WorkHCCL> ProcessGroupHCCL::make_work(WorkHCCL::Description description, Tensors outputs,
-                                                         c10::Device device) {
-  description.timed = timed_;
-  return c10::make_intrusive<WorkHCCL>(rank_, description, std::move(outputs), device, blocking_);
+  const c10::DeviceIndex index = checked_device(device);
+  DeviceGuard guard(index);
+  return communicator(index, "get_hccl_comm_name")->name();
 }
 
 int ProcessGroupHCCL::global_rank(int rank) const {
@@ -199,13 +203,15 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupHCCL::split(const c10::intrusive_p
   return group;
 }
 
-void ProcessGroupHCCL::record(WorkHCCL& work, const Tensors& inputs, const Tensors& outputs, bool point_to_point) {
+ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::watch(std::shared_ptr<Execution> execution, const Tensors& inputs,
+                                                  const Tensors& outputs) {
+  const Execution::Description& what = execution->description();
   FlightRecorder& recorder = FlightRecorder::get();
-  if (!recorder.enabled()) return;
-  const WorkHCCL::Description& description = work.description();
-  work.trace = recorder.record(
-      {options_->group_name, pg_desc_, description.title, description.number, point_to_point, description.timeout},
-      inputs, outputs);
+  if (recorder.enabled())
+    execution->trace = recorder.record(
+        {options_->group_name, pg_desc_, what.title, what.number, !what.collective, what.timeout}, inputs, outputs);
+  watchdog_->watch(execution);
+  return c10::make_intrusive<WorkHCCL>(rank_, std::move(execution), outputs, blocking_);
 }
 
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch launch) {
@@ -216,29 +222,34 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch launch) {
   const bool aside = launch.async || coalescing_;
   const Stream current = current_stream(device.index());
   const Stream stream = aside ? side_stream(device.index(), kCollectiveStream) : current;
-  auto work =
-      make_work({launch.type, launch.title, ++collectives_, timeout_or_default(launch.timeout), timed_, launch.barrier},
-                launch.outputs, device);
+  const Execution::Description what{.type = launch.type,
+                                    .title = launch.title,
+                                    .number = ++collectives_,
+                                    .timeout = timeout_or_default(launch.timeout),
+                                    .collective = true,
+                                    .barrier = launch.barrier,
+                                    .timed = timed_};
+  auto execution = std::make_shared<Execution>(what, device);
   if (aside) {
     Event ready;
     ready.record(current);
     ready.block(stream);
-    work->keep(launch.inputs);
-    work->keep(launch.outputs);
+    execution->keep(launch.inputs);
+    execution->keep(launch.outputs);
   }
-  work->begin(stream);
+  execution->begin(stream);
   {
+    at::AutoDispatchBelowADInplaceOrView below_autograd;  // as for the collective itself
     std::optional<c10::StreamGuard> on_stream;
     if (aside) on_stream.emplace(stream.unwrap());
-    if (launch.before) launch.before();
+    Tensors made;
     hccl::enqueue(
-        [body = std::move(launch.body), comm = communicator->handle()](aclrtStream handle) { body(comm, handle); },
+        [call = launch.prepare(made), comm = communicator->handle()](aclrtStream handle) { call(comm, handle); },
         stream);
     if (launch.after) launch.after();
   }
-  work->end(stream, communicator);
-  record(*work, launch.inputs, launch.outputs, false);
-  watchdog_->watch(work, true);
+  execution->end(stream, communicator);
+  auto work = watch(std::move(execution), launch.inputs, launch.outputs);
   if (coalescing_) last_coalesced_ = work;
   return work;
 }

@@ -4,14 +4,15 @@
 // Note [Streams of collectives]
 // A collective that its caller waits for at once (async_op=False) runs on the current stream: no events, no hand-over.
 // Others run on a stream of the group, which first waits for the current one; work.wait() makes the stream that is
-// current then wait for it. Inputs and outputs are kept alive by the work until it is waited for or done, so that the
-// allocator does not give their memory away. Sends and receives have one stream per peer and direction: a send that
+// current then wait for it. Inputs and outputs are kept alive until it is waited for or done (execution.h), so that
+// the allocator does not give their memory away. Sends and receives have one stream per peer and direction: a send that
 // waits for its receiver must not hold up the receive behind it. HCCL is called through the task queue, behind the
 // operators that make its inputs.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -57,7 +58,7 @@ class ProcessGroupHCCL final : public c10d::Backend {
   void abort() override;
   void shutdown() override;
   std::string comm_name(int device);  // of the card's communicator
-  std::optional<std::string> failure() const { return watchdog_->failure(); }
+  std::optional<std::string> failure() const;
   // After a failure: throws away what is broken; the next collective makes new communicators.
   void rebuild();
 
@@ -95,15 +96,17 @@ class ProcessGroupHCCL final : public c10d::Backend {
   WorkPtr endCoalescing() override;
 
  private:
-  // What is launched: `body` gets the communicator and the stream; `before` and `after` run operators on that stream.
+  // What is launched. `prepare` and `after` run operators on its stream; between them goes what `prepare` returns, the
+  // call of HCCL. That one may wait in the task queue: it has addresses and counts, never tensors, whose last reference
+  // must not be dropped by the queue's consumer. What `prepare` allocates lives in `made` until the call is launched.
+  using Call = std::function<void(HcclComm, aclrtStream)>;
   struct Launch {
     c10d::OpType type;
     const char* title;
     Tensors inputs, outputs;
     bool async = true;
     std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
-    std::function<void()> before{};
-    std::function<void(HcclComm, aclrtStream)> body{};
+    std::function<Call(Tensors& made)> prepare{};
     std::function<void()> after{};
     bool barrier = false;
   };
@@ -115,23 +118,22 @@ class ProcessGroupHCCL final : public c10d::Backend {
     int peer;
     bool sends;
   };
-  WorkPtr transfer_batch(std::vector<Item> items);
-  void move(const at::Tensor& output, std::vector<uint64_t> recv_counts, const at::Tensor& input,
-            std::vector<uint64_t> send_counts, HcclComm comm, aclrtStream stream);
+  WorkPtr transfer_batch(std::vector<Item> items, bool collectives);
 
-  void check_usable() const;  // throws what went wrong before
+  void check_usable();  // throws what went wrong before
   void on_failure(const std::string& text);
   // Made at first use; `title` is what needs it, for the error.
   std::shared_ptr<Communicator> communicator(c10::DeviceIndex device, const char* title);
   std::shared_ptr<Communicator> pair_communicator(int peer, const char* title);
   std::shared_ptr<Communicator> find_or_connect(const std::string& key, int rank, int ranks, const char* title);
+  static constexpr int kCollectiveStream = -1;  // side_stream's number of the group's own; others are peers'
   Stream side_stream(c10::DeviceIndex device, int which);
   c10::DeviceIndex any_device() const;
   std::vector<std::shared_ptr<Communicator>> all_communicators();
-  void record(WorkHCCL& work, const Tensors& inputs, const Tensors& outputs, bool point_to_point);
+  // What was launched gets into the flight recorder, to the watchdog and to the caller.
+  WorkPtr watch(std::shared_ptr<Execution> execution, const Tensors& inputs, const Tensors& outputs);
   int global_rank() const { return global_rank(rank_); }
   int global_rank(int rank) const;
-  c10::intrusive_ptr<WorkHCCL> make_work(WorkHCCL::Description description, Tensors outputs, c10::Device device);
   std::chrono::milliseconds timeout_or_default(std::chrono::milliseconds timeout) const {
     return timeout == c10d::kUnsetTimeout ? options_->timeout : timeout;
   }
@@ -140,15 +142,15 @@ class ProcessGroupHCCL final : public c10d::Backend {
   const c10::intrusive_ptr<Options> options_;
   const bool blocking_;
   const int reaction_;  // TORCH_HCCL_ASYNC_ERROR_HANDLING
-  bool timed_ = false;
-  std::mutex mutex_;  // communicators_, streams_
+  // Atomic: abort() and questions come from other threads.
+  std::atomic<bool> timed_, coalescing_{false}, closed_{false};
+  std::atomic<uint64_t> collectives_{0}, transfers_{0};
+  std::atomic<int> last_device_{-1};
+  std::mutex mutex_;  // of the following
   std::map<std::string, std::shared_ptr<Communicator>> communicators_;
   std::map<std::pair<c10::DeviceIndex, int>, Stream> streams_;
   uint64_t generation_ = 0;  // of communicators: rises with rebuild()
-  uint64_t collectives_ = 0, transfers_ = 0;
-  int last_device_ = -1;
-  bool coalescing_ = false, closed_ = false;
-  std::vector<Item> items_;
+  std::vector<Item> items_;  // of a batch, and its last collective: the thread that coalesces has them
   c10::intrusive_ptr<c10d::Work> last_coalesced_;
   std::unique_ptr<Watchdog> watchdog_;
 };

@@ -118,12 +118,16 @@ StagedBackend::WorkPtr StagedBackend::reduce_scatter(Tensors& outputs, std::vect
 
 StagedBackend::WorkPtr StagedBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                                            const c10d::ReduceScatterOptions& opts) {
-  const std::vector<uint64_t> counts(getSize(), input.numel() / getSize());
+  check_alike({output}, input);
+  TORCH_CHECK_VALUE(output.numel() * getSize() == input.numel(),
+                    "input tensor must be the same size as output size times world size");
+  const std::vector<uint64_t> counts(getSize(), static_cast<uint64_t>(output.numel()));
   return scatter_reduced(on_host(input), output, counts, opts.reduceOp, opts.timeout);
 }
 
 StagedBackend::WorkPtr StagedBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                                       const c10d::ReduceScatterOptions& opts) {
+  check_pairs(outputs, inputs);
   return coalesced(inputs.size(), [&](size_t i) { return _reduce_scatter_base(outputs[i], inputs[i], opts); });
 }
 
@@ -162,6 +166,7 @@ StagedBackend::WorkPtr StagedBackend::allgather(std::vector<Tensors>& outputs, T
 
 StagedBackend::WorkPtr StagedBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                                       const c10d::AllgatherOptions& opts) {
+  check_pairs(outputs, inputs);
   return coalesced(inputs.size(), [&](size_t i) { return _allgather_base(outputs[i], inputs[i], opts); });
 }
 
@@ -202,19 +207,21 @@ StagedBackend::WorkPtr StagedBackend::move(const char* what, const Tensors& outp
 
 StagedBackend::WorkPtr StagedBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
                                              const c10d::GatherOptions& opts) {
-  const at::Tensor bytes = bytes_of(on_host(single(inputs)));
-  const Tensors targets = outputs.empty() ? Tensors{} : outputs[0];
+  const Tensors targets = of_root(outputs, opts.rootRank, getRank(), getSize());
+  check_alike(targets, single(inputs));
+  const at::Tensor bytes = bytes_of(on_host(inputs[0]));
   std::vector<int64_t> sent(getSize(), 0);
-  sent.at(opts.rootRank) = bytes.numel();
+  sent[opts.rootRank] = bytes.numel();
   auto received = targets.empty() ? std::vector<int64_t>(getSize(), 0) : byte_counts(targets);
   return move("gather", targets, std::move(received), bytes, std::move(sent), opts.timeout);
 }
 
 StagedBackend::WorkPtr StagedBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                               const c10d::ScatterOptions& opts) {
+  const Tensors sources = of_root(inputs, opts.rootRank, getRank(), getSize());
+  check_alike(sources, single(outputs));
   std::vector<int64_t> received(getSize(), 0);
-  received.at(opts.rootRank) = static_cast<int64_t>(single(outputs).nbytes());
-  const Tensors sources = inputs.empty() ? Tensors{} : inputs[0];
+  received[opts.rootRank] = static_cast<int64_t>(outputs[0].nbytes());
   auto sent = sources.empty() ? std::vector<int64_t>(getSize(), 0) : byte_counts(sources);
   const at::Tensor host = sources.empty() ? room_on_host(outputs).narrow(0, 0, 0) : on_host(sources);
   return move("scatter", outputs, std::move(received), bytes_of(host), std::move(sent), opts.timeout);
@@ -237,13 +244,29 @@ StagedBackend::WorkPtr StagedBackend::alltoall(Tensors& outputs, Tensors& inputs
               opts.timeout);
 }
 
+// gloo has no connection of a rank with itself: what is sent there waits in a list for its receive.
 StagedBackend::WorkPtr StagedBackend::send(Tensors& tensors, int peer, int tag) {
+  if (peer == getRank()) {
+    to_self_->push_back(on_host(single(tensors)));
+    return start("send", {}, {}, [] {});
+  }
   Tensors bytes{bytes_of(on_host(single(tensors)))};
   return start("send", {inner_->send(bytes, peer, tag)}, {}, [] {});
 }
 
 StagedBackend::WorkPtr StagedBackend::recv(Tensors& tensors, int peer, int tag) {
-  const at::Tensor tensor = single(tensors), host = room_on_host(tensor);
+  const at::Tensor tensor = single(tensors);
+  if (peer == getRank())
+    return start("recv", {}, tensors, [tensor, sent = to_self_] {
+      TORCH_CHECK_VALUE(!sent->empty(), "this rank has not sent to itself what it wants to receive");
+      const at::Tensor host = sent->front();
+      sent->pop_front();
+      TORCH_CHECK_VALUE(host.scalar_type() == tensor.scalar_type() && host.numel() == tensor.numel(), "sent ",
+                        host.numel(), " elements of type ", host.scalar_type(), ", expected ", tensor.numel(), " of ",
+                        tensor.scalar_type());
+      to_device(host, tensor);
+    });
+  const at::Tensor host = room_on_host(tensor);
   Tensors bytes{bytes_of(host)};
   return start("recv", {inner_->recv(bytes, peer, tag)}, tensors, [=] { to_device(host, tensor); });
 }

@@ -5,7 +5,9 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -73,6 +75,7 @@ class StagedBackend final : public c10d::Backend {
   const std::string name_;
   bool coalescing_ = false;
   std::vector<WorkPtr> coalesced_;
+  const std::shared_ptr<std::deque<at::Tensor>> to_self_ = std::make_shared<std::deque<at::Tensor>>();
 };
 
 }  // namespace npu::distributed

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "runtime/gil.h"
+
 namespace npu::distributed {
 
 StagedWork::StagedWork(std::string title, std::vector<WorkPtr> inner, std::vector<at::Tensor> outputs,
@@ -18,18 +20,23 @@ bool StagedWork::isCompleted() {
 }
 
 // A work of gloo must not be waited for again once its values were used: a second wait would repeat its own last step.
+// Without the GIL: c10d takes it into getFuture(), and gloo's thread needs it to drop the work before, with its queue
+// locked.
 bool StagedWork::wait(std::chrono::milliseconds timeout) {
-  if (exception_) std::rethrow_exception(exception_);
-  const auto finish = std::exchange(finish_, nullptr);
-  if (!finish) return true;
-  try {
-    for (const WorkPtr& work : inner_) work->wait(timeout);
-    finish();
-  } catch (const c10::Error& error) {
-    fail(error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    fail(error.what());
-  }
+  without_gil([&] {
+    std::lock_guard<std::mutex> lock(waiting_);
+    if (exception_) std::rethrow_exception(exception_);
+    const auto finish = std::exchange(finish_, nullptr);
+    if (!finish) return;
+    try {
+      for (const WorkPtr& work : inner_) work->wait(timeout);
+      finish();
+    } catch (const c10::Error& error) {
+      fail(error.what_without_backtrace());
+    } catch (const std::exception& error) {
+      fail(error.what());
+    }
+  });
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <functional>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ class StagedWork final : public c10d::Work {
   const std::string title_;
   const std::vector<WorkPtr> inner_;
   const std::vector<at::Tensor> outputs_;
+  std::mutex waiting_;  // of the following: one thread waits, others wait for it
   std::function<void()> finish_;
 };
 

@@ -6,6 +6,9 @@
 
 #include <numeric>
 
+#include "runtime/device.h"
+#include "runtime/stream.h"
+
 namespace npu::distributed {
 
 namespace {
@@ -78,6 +81,9 @@ HcclReduceOp reduction(const c10d::ReduceOp& op, at::ScalarType type) {
                     : op.op_ == c10d::ReduceOp::BOR ? "BOR"
                                                     : "BXOR",
                     " with HCCL");
+  const bool unsigned_words = type == at::kUInt16 || type == at::kUInt32 || type == at::kUInt64;
+  TORCH_CHECK_TYPE(!unsigned_words || op.op_ != c10d::ReduceOp::AVG, "Cannot use ReduceOp.AVG with inputs of type ",
+                   type, ": torch does not divide them");
   if (type == at::kBool) {
     TORCH_CHECK_TYPE(op.op_ != c10d::ReduceOp::AVG, "Cannot use ReduceOp.AVG with boolean inputs");
     return op.op_ == c10d::ReduceOp::PRODUCT || op.op_ == c10d::ReduceOp::MIN ? HCCL_REDUCE_MIN : HCCL_REDUCE_MAX;
@@ -98,19 +104,28 @@ HcclReduceOp reduction(const c10d::ReduceOp& op, at::ScalarType type) {
   }
 }
 
-at::Tensor scaled_input(const at::Tensor& input, const c10d::ReduceOp& op) {
+at::Tensor scaled_input(const at::Tensor& input, const c10d::ReduceOp& op, int ranks) {
+  if (op.op_ == c10d::ReduceOp::AVG && input.scalar_type() == at::kHalf) return at::div(input, ranks);
   if (op.op_ != c10d::ReduceOp::PREMUL_SUM) return input;
   const auto* factor = static_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
-  if (factor->tensor_factor.defined()) return at::mul(input, factor->tensor_factor.to(input.options()));
-  return at::mul(input, factor->double_factor);
+  const at::Tensor& tensor = factor->tensor_factor;
+  if (!tensor.defined()) return at::mul(input, factor->double_factor);
+  if (!tensor.is_cpu()) tensor.record_stream(current_stream(tensor.device().index()).unwrap());
+  return at::mul(input, tensor.to(input.options()));
 }
 
 void scale_output(at::Tensor& output, const c10d::ReduceOp& op, int ranks) {
-  if (op.op_ != c10d::ReduceOp::AVG || ranks == 1) return;
+  if (op.op_ != c10d::ReduceOp::AVG || ranks == 1 || output.scalar_type() == at::kHalf) return;
   if (at::isIntegralType(output.scalar_type(), false))
     output.div_(ranks, "trunc");
   else
     output.div_(ranks);
+}
+
+c10::DeviceIndex checked_device(int64_t index) {
+  TORCH_CHECK_VALUE(index >= 0 && index < device_count(), "There is no npu:", index, "; there are ",
+                    int{device_count()}, " devices");
+  return static_cast<c10::DeviceIndex>(index);
 }
 
 void check_tensor(const at::Tensor& tensor) {
@@ -127,12 +142,32 @@ const at::Tensor& single(const std::vector<at::Tensor>& tensors) {
   return tensors[0];
 }
 
+void check_pairs(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) {
+  TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "requires one output for each input, but got ", outputs.size(),
+                    " outputs and ", inputs.size(), " inputs");
+}
+
 void check_alike(const std::vector<at::Tensor>& tensors, const at::Tensor& other) {
   for (const at::Tensor& tensor : tensors) {
     check_tensor(tensor);
     TORCH_CHECK_TYPE(tensor.scalar_type() == other.scalar_type(), "Tensors must have identical type");
     TORCH_CHECK_VALUE(tensor.device() == other.device(), "Tensors must be on the same npu device");
   }
+}
+
+void check_root(int64_t root, int ranks) {
+  TORCH_CHECK_VALUE(root >= 0 && root < ranks, "root rank ", root, " is not in this group of ", ranks);
+}
+
+std::vector<at::Tensor> of_root(const std::vector<std::vector<at::Tensor>>& lists, int64_t root, int rank, int ranks) {
+  check_root(root, ranks);
+  if (rank != root) {
+    TORCH_CHECK_VALUE(lists.empty(), "requires a list of tensors on the root only");
+    return {};
+  }
+  TORCH_CHECK_VALUE(lists.size() == 1 && static_cast<int>(lists[0].size()) == ranks,
+                    "requires one tensor for each rank on the root");
+  return lists[0];
 }
 
 uint64_t count(const at::Tensor& tensor, const Format& format) {
@@ -150,6 +185,7 @@ std::vector<uint64_t> counts_of(const at::Tensor& tensor, const std::vector<int6
   }
   TORCH_CHECK_VALUE(static_cast<int>(splits.size()) == ranks, "Number of tensor splits (", splits.size(),
                     ") not equal to group size (", ranks, ")");
+  for (int64_t split : splits) TORCH_CHECK_VALUE(split >= 0, "Split sizes must not be negative, but got ", split);
   TORCH_CHECK_VALUE(std::accumulate(splits.begin(), splits.end(), int64_t{0}) == rows,
                     "Split sizes doesn't match total dim 0 size");
   std::vector<uint64_t> counts;
@@ -180,6 +216,14 @@ void copy_from_flat(const at::Tensor& source, std::vector<at::Tensor>& tensors) 
     if (tensor.numel() != 0) tensor.copy_(source.narrow(0, at, tensor.numel()).view(tensor.sizes()), true);
     at += tensor.numel();
   }
+}
+
+at::Tensor room_for(const at::Tensor& output) {
+  return output.is_contiguous() ? output : at::empty(output.sizes(), output.options());
+}
+
+void take_from_room(const at::Tensor& room, at::Tensor& output) {
+  if (!room.is_same(output)) output.copy_(room, true);
 }
 
 }  // namespace npu::distributed

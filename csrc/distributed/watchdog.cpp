@@ -12,8 +12,19 @@ namespace {
 
 constexpr auto kInterval = std::chrono::milliseconds(100);
 constexpr auto kPublish = std::chrono::seconds(1);
-constexpr auto kMargin =
-    std::chrono::milliseconds(500);  // the device's own time-out has better words: let it come first
+
+// The device's own time-out, of whole seconds, has better words: it may come first.
+std::chrono::milliseconds patience(std::chrono::milliseconds timeout) {
+  constexpr auto margin = std::chrono::milliseconds(500);
+  return std::chrono::ceil<std::chrono::seconds>(timeout) + margin;
+}
+
+void try_to_settle(Execution& execution) noexcept {
+  try {
+    if (is_usable()) execution.settle();
+  } catch (const std::exception&) {  // is_over() tells it
+  }
+}
 
 std::string key(int rank) { return "hccl_progress/" + std::to_string(rank); }
 
@@ -28,23 +39,33 @@ Watchdog::Watchdog(c10::intrusive_ptr<c10d::Store> store, int rank, int ranks, s
       on_failure_(std::move(on_failure)),
       thread_([this] { run(); }) {}
 
-void Watchdog::watch(WorkPtr work, bool collective) {
+void Watchdog::watch(ExecutionPtr execution) {
+  const Execution::Description& description = execution->description();
   std::lock_guard<std::mutex> lock(mutex_);
-  if (collective) progress_ = {work->description().number, work->description().title};
-  works_.push_back(std::move(work));
+  if (description.collective) progress_ = {description.number, description.title};
+  executions_.push_back(std::move(execution));
+}
+
+void Watchdog::settle() {
+  ExecutionPtr last;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!executions_.empty()) last = executions_.back();
+  }
+  if (last) try_to_settle(*last);
 }
 
 bool Watchdog::wait_until_idle(std::chrono::milliseconds timeout) {
   std::unique_lock<std::mutex> lock(mutex_);
-  return changed_.wait_for(lock, timeout, [&] { return works_.empty() || failure_; }) && works_.empty();
+  return changed_.wait_for(lock, timeout, [&] { return executions_.empty() || failure_; }) && executions_.empty();
 }
 
-std::vector<Watchdog::WorkPtr> Watchdog::pending() {
+std::vector<Watchdog::ExecutionPtr> Watchdog::pending() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return {works_.begin(), works_.end()};
+  return {executions_.begin(), executions_.end()};
 }
 
-std::optional<std::string> Watchdog::failure() const {
+std::optional<Failure> Watchdog::failure() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return failure_;
 }
@@ -56,6 +77,17 @@ void Watchdog::stop() {
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
+}
+
+void Watchdog::restart() {
+  stop();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    executions_.clear();
+    failure_.reset();
+    stopping_ = false;
+  }
+  thread_ = std::thread([this] { run(); });
 }
 
 void Watchdog::run() {
@@ -77,26 +109,32 @@ void Watchdog::run() {
 }
 
 void Watchdog::look() {
-  for (const WorkPtr& work : pending()) {
-    try {
-      const bool done = work->isCompleted();
-      if (auto text = work->error()) {
-        fail(work, *text);
-      } else if (!done) {
-        const auto limit = work->description().timeout + kMargin;
-        if (work->is_late(limit))
-          fail(work, c10::str(work->describe(), " of group ", group_, " did not end within ",
-                              work->description().timeout.count(), " ms. ", late_ranks(*work)));
-        continue;
-      }
-    } catch (const std::exception& e) {
-      fail(work, e.what());
-    }
-    FlightRecorder::get().done(work->isSuccess() ? work->trace : std::nullopt);
-    work->release();
+  const std::vector<ExecutionPtr> pending = this->pending();
+  for (const ExecutionPtr& execution : pending) try_to_settle(*execution);  // before a failure ends communicators
+  for (const ExecutionPtr& execution : pending) {
+    if (!is_over(execution)) continue;
+    FlightRecorder::get().done(execution->failure() ? std::nullopt : execution->trace);
+    execution->release();
     std::lock_guard<std::mutex> lock(mutex_);
-    works_.remove(work);
-    if (works_.empty()) changed_.notify_all();
+    executions_.remove(execution);
+    if (executions_.empty()) changed_.notify_all();
+  }
+}
+
+bool Watchdog::is_over(const ExecutionPtr& execution) {
+  try {
+    if (execution->settle()) return true;
+    auto failure = execution->failure();
+    const Execution::Description& what = execution->description();
+    if (!failure && execution->is_late(patience(what.timeout)))
+      failure = Failure{c10::str(execution->describe(), " of group ", group_, " did not end within ",
+                                 what.timeout.count(), " ms.", what.collective ? late_ranks(what.number) : ""),
+                        true};
+    if (failure) fail(execution, *failure);
+    return failure && execution->is_done();
+  } catch (const std::exception& e) {
+    fail(execution, {e.what()});
+    return true;
   }
 }
 
@@ -114,18 +152,18 @@ void Watchdog::publish() {
   }
 }
 
-void Watchdog::fail(const WorkPtr& work, const std::string& text) {
-  work->fail(text);
+void Watchdog::fail(const ExecutionPtr& execution, const Failure& failure) {
+  execution->fail(failure);
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (failure_) return;
-    failure_ = text;
+    failure_ = failure;
     changed_.notify_all();
   }
-  on_failure_(text);
+  on_failure_(failure.text);
 }
 
-std::string Watchdog::late_ranks(const WorkHCCL& work) {
+std::string Watchdog::late_ranks(uint64_t reached) {
   publish();
   std::this_thread::sleep_for(kPublish + kInterval);  // the others publish what they did last
   std::string late;
@@ -140,13 +178,13 @@ std::string Watchdog::late_ranks(const WorkHCCL& work) {
         number = std::stoull(text);
         last = c10::str(text.substr(text.find(':') + 1), " #", number);
       }
-      if (number < work.description().number)
-        late += c10::str(late.empty() ? "Late: " : ", ", "rank ", rank, " (last called ", last, ")");
+      if (number < reached)
+        late += c10::str(late.empty() ? " Late: " : ", ", "rank ", rank, " (last called ", last, ")");
     }
   } catch (const std::exception& e) {
-    return c10::str("The store does not answer: ", e.what());
+    return c10::str(" The store does not answer: ", e.what());
   }
-  return late.empty() ? "All ranks have called it." : late + ".";
+  return late.empty() ? " All ranks have called it." : late + ".";
 }
 
 }  // namespace npu::distributed

@@ -16,23 +16,24 @@
 #include <string>
 #include <thread>
 
-#include "distributed/work.h"
+#include "distributed/execution.h"
 
 namespace npu::distributed {
 
 class Watchdog {
  public:
-  using WorkPtr = c10::intrusive_ptr<WorkHCCL>;
+  using ExecutionPtr = std::shared_ptr<Execution>;
   // `on_failure` is called once, on the watchdog's thread, with the reason.
   Watchdog(c10::intrusive_ptr<c10d::Store> store, int rank, int ranks, std::string group,
            std::function<void(const std::string&)> on_failure);
   ~Watchdog() { stop(); }
 
-  void watch(WorkPtr work, bool collective);
+  void watch(ExecutionPtr execution);
+  void settle();  // before a launch: the last one may be known to be good. See Note [Which collective failed]
   bool wait_until_idle(std::chrono::milliseconds timeout);  // false when something is still in flight
-  std::vector<WorkPtr> pending();
-  std::optional<std::string> failure() const;  // what on_failure was told
+  std::optional<Failure> failure() const;                   // what on_failure was told
   void stop();
+  void restart();  // forgets what it has watched and seen
 
  private:
   struct Progress {
@@ -41,10 +42,12 @@ class Watchdog {
     bool operator==(const Progress&) const = default;
   };
   void run();
+  std::vector<ExecutionPtr> pending();
   void look();
+  bool is_over(const ExecutionPtr& execution);
   void publish();
-  void fail(const WorkPtr& work, const std::string& text);
-  std::string late_ranks(const WorkHCCL& work);
+  void fail(const ExecutionPtr& execution, const Failure& failure);
+  std::string late_ranks(uint64_t reached);  // who has not come to this collective
 
   c10::intrusive_ptr<c10d::Store> store_;
   const int rank_, ranks_;
@@ -53,9 +56,9 @@ class Watchdog {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<WorkPtr> works_;
+  std::list<ExecutionPtr> executions_;
   Progress progress_, published_;
-  std::optional<std::string> failure_;
+  std::optional<Failure> failure_;
   bool stopping_ = false;
   std::thread thread_;  // last: it uses the rest
 };

@@ -10,51 +10,18 @@
 
 namespace npu::distributed {
 
-WorkHCCL::WorkHCCL(int rank, Description description, std::vector<at::Tensor> outputs, c10::Device device,
-                   bool blocking)
-    : Work(rank, description.type, description.title),
-      description_(description),
-      device_(device),
-      blocking_(blocking),
-      outputs_(std::move(outputs)) {}
+WorkHCCL::WorkHCCL(int rank, std::shared_ptr<Execution> execution, std::vector<at::Tensor> outputs, bool blocking)
+    : Work(rank, execution->description().type, execution->description().title),
+      execution_(std::move(execution)),
+      outputs_(std::move(outputs)),
+      blocking_(blocking) {}
 
-void WorkHCCL::begin(Stream stream) {
-  streams_.push_back(stream);
-  if (!description_.timed) return;
-  begins_.emplace_back(true);
-  begins_.back().record(stream);
-}
-
-void WorkHCCL::end(Stream stream, std::shared_ptr<Communicator> communicator) {
-  ends_.emplace_back(description_.timed);
-  ends_.back().record(stream);
-  communicators_.push_back(std::move(communicator));
-}
-
-void WorkHCCL::keep(std::vector<at::Tensor> tensors) {
-  kept_.insert(kept_.end(), std::make_move_iterator(tensors.begin()), std::make_move_iterator(tensors.end()));
-}
-
-bool WorkHCCL::isCompleted() {
-  for (const Event& event : ends_)
-    if (!event.query()) return false;
-  return true;
-}
-
-std::optional<std::string> WorkHCCL::error() const {
-  for (const auto& communicator : communicators_)
-    if (auto text = communicator->error()) return text;
-  return std::nullopt;
-}
-
-bool WorkHCCL::isSuccess() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return failure_.empty();
-}
+bool WorkHCCL::isCompleted() { return execution_->settle() || execution_->failure(); }
 
 void WorkHCCL::throw_if_failed() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  TORCH_CHECK_WITH(DistBackendError, failure_.empty(), failure_);
+  if (const auto failure = execution_->failure())
+    TORCH_CHECK_WITH(DistBackendError, false, failure->text, "\n",
+                     acl::error_line("ERR02200 DIST call hccl api failed"));
 }
 
 std::exception_ptr WorkHCCL::exception() const {
@@ -66,79 +33,47 @@ std::exception_ptr WorkHCCL::exception() const {
   return nullptr;
 }
 
-void WorkHCCL::fail(const std::string& text) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (failure_.empty()) failure_ = text + "\n" + acl::error_line("ERR02200 DIST call hccl api failed");
-}
-
-void WorkHCCL::release() {
-  std::vector<at::Tensor> kept;
-  std::lock_guard<std::mutex> lock(mutex_);
-  kept.swap(kept_);
-}
-
-std::string WorkHCCL::describe() const {
-  const std::string title(description_.title);
-  return title.substr(title.find(':') + 1) + " #" + std::to_string(description_.number);
-}
-
-void WorkHCCL::block_current_stream() {
-  DeviceGuard guard(device_.index());
-  const Stream current = current_stream(device_.index());
-  for (size_t i = 0; i < ends_.size(); ++i)
-    if (!(streams_[i] == current)) ends_[i].block(current);
-}
-
 void WorkHCCL::block_host(std::chrono::milliseconds timeout) {
   const auto start = std::chrono::steady_clock::now();
   while (!isCompleted()) {
-    throw_if_failed();
     if (timeout != kNoTimeout && std::chrono::steady_clock::now() - start > timeout)
-      fail(c10::str(describe(), " did not end within ", timeout.count(), " ms"));
+      execution_->fail({c10::str(execution_->describe(), " did not end within ", timeout.count(), " ms"), true});
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
-  if (auto text = error()) fail(*text);
-  throw_if_failed();
 }
 
 void WorkHCCL::synchronize() {
+  if (execution_->failure()) execution_->absorb();
   throw_if_failed();
-  block_current_stream();
-  if (description_.barrier) current_stream(device_.index()).synchronize();
-  release();
+  const c10::DeviceIndex device = execution_->device().index();
+  DeviceGuard guard(device);
+  const Stream current = current_stream(device);
+  execution_->block(current);
+  if (execution_->description().barrier) current.synchronize();
+  execution_->release();
 }
 
+// A limit is one for the host. It comes first: the rest of a barrier waits without one.
 bool WorkHCCL::wait(std::chrono::milliseconds timeout) {
+  if (blocking_ || timeout != kNoTimeout)
+    block_host(timeout == kNoTimeout ? execution_->description().timeout : timeout);
   synchronize();
-  if (blocking_ || timeout != kNoTimeout) block_host(timeout == kNoTimeout ? description_.timeout : timeout);
   return true;
-}
-
-void WorkHCCL::abort() {
-  for (const auto& communicator : communicators_) communicator->destroy();
 }
 
 // Marked complete at once; its callbacks run on streams that wait for the device, as upstream's do.
 c10::intrusive_ptr<c10::ivalue::Future> WorkHCCL::getFuture() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (!future_) {
+    const c10::Device device = execution_->device();
     future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
-                                                       std::vector<c10::Device>{device_});
-    DeviceGuard device(device_.index());
-    c10::StreamGuard guard(streams_.empty() ? current_stream(device_.index()).unwrap() : streams_.back().unwrap());
-    for (const Event& event : ends_) event.block(current_stream(device_.index()));
+                                                       std::vector<c10::Device>{device});
+    DeviceGuard device_guard(device.index());
+    c10::StreamGuard guard(execution_->stream().unwrap());
+    execution_->block(execution_->stream());
     future_->markCompleted(c10::IValue(outputs_));
   }
   return future_;
-}
-
-float WorkHCCL::getDuration() const {
-  TORCH_CHECK(description_.timed,
-              "The duration of a collective is known only when timing is on: call "
-              "enable_collectives_timing() or set TORCH_HCCL_ENABLE_TIMING=1.");
-  TORCH_CHECK(!ends_.empty(), "This work has not been launched.");
-  ends_.back().synchronize();
-  return begins_.back().elapsed_time(ends_.back());
 }
 
 }  // namespace npu::distributed

@@ -2,9 +2,22 @@
 // PrivateUse1 device; no device is touched and no CANN or softnpu library is loaded here.
 #include "module.h"
 
+#include "runtime/gil.h"
+
+namespace {
+
+void without_gil(void (*body)(void*), void* argument) {
+  if (!Py_IsInitialized() || !PyGILState_Check()) return body(argument);
+  npu::python::WithoutGil released;
+  body(argument);
+}
+
+}  // namespace
+
 PYBIND11_MODULE(_C, module) {
   using namespace npu::python;
   module.attr("version") = NPU_VERSION;
+  npu::set_without_gil(&without_gil);
   bind_device(module);
   bind_distributed(module);
   bind_event(module);

@@ -24,6 +24,7 @@
 #include "acl/config.h"
 #include "acl/library.h"
 #include "runtime/device.h"
+#include "runtime/gil.h"
 #include "runtime/stream.h"
 
 // Note [Task queue]
@@ -62,7 +63,6 @@ struct Slot {
 static_assert(sizeof(Slot) == 512);
 
 std::atomic<int> g_level{-1};  // -1: not asked yet
-std::atomic<WithoutGil> g_without_gil{nullptr};
 thread_local constinit bool t_consumer = false;
 
 void relax() noexcept {
@@ -115,16 +115,9 @@ class Queue {
 
   void wait_done(Ticket ticket) {
     if (is_done(ticket)) return;
-    struct Wait {
-      Queue& queue;
-      Ticket ticket;
-    } wait{*this, ticket};
-    const auto body = [](void* argument) {
-      const auto& w = *static_cast<Wait*>(argument);
-      if (!spin_until([&] { return w.queue.is_done(w.ticket); })) w.queue.sleep_until_done(w.ticket, std::nullopt);
-    };
-    const auto without_gil = g_without_gil.load(std::memory_order_acquire);
-    without_gil ? without_gil(body, &wait) : body(&wait);
+    without_gil([&] {
+      if (!spin_until([&] { return is_done(ticket); })) sleep_until_done(ticket, std::nullopt);
+    });
   }
 
   void raise_error() {
@@ -319,7 +312,5 @@ void stop() noexcept {
   } catch (...) {  // the process ends anyway
   }
 }
-
-void set_without_gil(WithoutGil function) noexcept { g_without_gil.store(function, std::memory_order_release); }
 
 }  // namespace npu::task_queue

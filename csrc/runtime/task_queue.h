@@ -30,9 +30,4 @@ void wait(Ticket ticket);                  // like drain(), up to that push
 bool on_consumer_thread() noexcept;
 void stop() noexcept;                      // at exit: drains for a second at most; level 0 from then on
 
-// How to wait without the GIL: calls wait(argument), with the GIL released if the calling thread holds it. Told to us
-// by csrc/python; without it waiting keeps the GIL.
-using WithoutGil = void (*)(void (*wait)(void*), void* argument);
-void set_without_gil(WithoutGil function) noexcept;
-
 }  // namespace npu::task_queue

@@ -1,5 +1,6 @@
 #include "collective.h"
 
+#include "arithmetic.h"
 #include "reduce.h"
 #include "runtime/error.h"
 #include "runtime/task.h"
@@ -16,8 +17,10 @@ class CollectiveTask final : public Task {
   CollectiveTask(std::shared_ptr<Communicator> communicator, Request request)
       : communicator_(std::move(communicator)), control_(communicator_->control()), request_(std::move(request)) {
     const size_t size = size_of(request_.type);
-    send_ = checked_buffer(*communicator_, request_.send, request_.send_elements * size, size, kMaxExtents, "sendBuf");
-    recv_ = checked_buffer(*communicator_, request_.recv, request_.recv_elements * size, size, kMaxExtents, "recvBuf");
+    send_ = checked_buffer(*communicator_, request_.send, product(request_.send_elements, size), size, kMaxExtents,
+                           "sendBuf");
+    recv_ = checked_buffer(*communicator_, request_.recv, product(request_.recv_elements, size), size, kMaxExtents,
+                           "recvBuf");
     number_ = communicator_->next_number();  // nothing fails from here on: peers have this number too
   }
 

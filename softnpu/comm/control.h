@@ -88,7 +88,9 @@ struct alignas(64) Side {
 };
 struct Message {
   Side sender, receiver;
-  std::atomic<uint64_t> claimed, done;
+  // Numbers of the last message that somebody took upon himself, that was copied, and whose buffers its claimer, having
+  // copied or given up, does not touch any more.
+  std::atomic<uint64_t> claimed, done, released;
 };
 
 struct alignas(64) RankState {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "arithmetic.h"
 #include "collective.h"
 #include "reduce.h"
 #include "runtime/error.h"
@@ -23,7 +24,7 @@ class Half {
         from_(transfer.sends ? communicator.rank() : transfer.peer),
         to_(transfer.sends ? transfer.peer : communicator.rank()) {
     const size_t size = size_of(transfer.type);
-    bytes_ = transfer.count * size;
+    bytes_ = product(transfer.count, size);
     extents_ = checked_buffer(communicator, transfer.buffer, bytes_, size, kMessageExtents,
                               transfer.sends ? "sendBuf" : "recvBuf");
     communicator.control_block().prepare_messages(from_, to_);
@@ -46,8 +47,10 @@ class Half {
 
   // After a failure: nobody may touch the buffer any more. Waits for a peer that is copying.
   void withdraw() {
-    if (!posted_ || done() || claimed_here_ || claim()) return;
-    while (!done() && !communicator_.is_gone(transfer_.peer)) pause();
+    if (!posted_ || done()) return;
+    if (claim()) return release();
+    while (message().released.load(std::memory_order_acquire) < number_ && !communicator_.is_gone(transfer_.peer))
+      pause();
   }
 
   std::string describe() const {
@@ -59,6 +62,10 @@ class Half {
 
  private:
   Message& message() const { return communicator_.control().message(from_, to_, number_); }
+
+  static std::string contents(const Side& side) {
+    return std::to_string(side.bytes) + " bytes of " + type_name(side.type);
+  }
 
   static void pause() {
     const timespec nap{0, 100000};
@@ -76,9 +83,9 @@ class Half {
 
   bool claim() {
     uint64_t before = message().claimed.load(std::memory_order_acquire);
-    claimed_here_ = before < number_ && message().claimed.compare_exchange_strong(before, number_);
-    return claimed_here_;
+    return before < number_ && message().claimed.compare_exchange_strong(before, number_);
   }
+  void release() { message().released.store(number_, std::memory_order_release); }
 
   void try_copy() {
     const Side& sender = message().sender;
@@ -86,10 +93,12 @@ class Half {
     if (sender.number.load(std::memory_order_seq_cst) != number_ ||
         receiver.number.load(std::memory_order_seq_cst) != number_ || !claim())
       return;
-    if (sender.bytes != receiver.bytes)
-      communicator_.give_up(ACL_ERROR_RT_PARAM_INVALID,
-                            describe() + ": rank " + std::to_string(from_) + " sends " + std::to_string(sender.bytes) +
-                                " bytes, rank " + std::to_string(to_) + " expects " + std::to_string(receiver.bytes));
+    if (sender.bytes != receiver.bytes || sender.type != receiver.type) {
+      release();
+      communicator_.give_up(ACL_ERROR_RT_PARAM_INVALID, describe() + ": rank " + std::to_string(from_) + " sends " +
+                                                            contents(sender) + ", rank " + std::to_string(to_) +
+                                                            " expects " + contents(receiver));
+    }
     for (uint64_t offset = 0; offset < sender.bytes;) {
       uint64_t run = std::min(kStep, sender.bytes - offset);
       const char* source = locate(sender.buffer, communicator_.peer(from_), offset, &run);
@@ -98,6 +107,7 @@ class Half {
       offset += run;
     }
     message().done.store(number_, std::memory_order_seq_cst);
+    release();
     communicator_.control().notify();
   }
 
@@ -106,7 +116,7 @@ class Half {
   const uint32_t from_, to_;
   uint64_t bytes_ = 0, number_ = 0;
   std::vector<Extent> extents_;
-  bool posted_ = false, claimed_here_ = false;
+  bool posted_ = false;
 };
 
 class TransferTask final : public Task {

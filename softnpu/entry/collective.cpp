@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <vector>
 
+#include "comm/arithmetic.h"
 #include "comm/group.h"
 
 using softnpu::required;
 using softnpu::comm::Communicator;
 using softnpu::comm::hccl_guard;
 using softnpu::comm::Kind;
+using softnpu::comm::product;
 using softnpu::comm::Request;
+using softnpu::comm::sum;
 using softnpu::comm::Table;
 using softnpu::comm::Transfer;
 
@@ -38,7 +41,7 @@ uint64_t copy_tables(Request& request, Table counts_table, Table offsets_table, 
   request.tables[static_cast<int>(offsets_table)].assign(offset, offset + ranks);
   uint64_t end = 0;
   for (uint32_t rank = 0; rank < ranks; ++rank)
-    if (count[rank] != 0) end = std::max(end, offset[rank] + count[rank]);
+    if (count[rank] != 0) end = std::max(end, sum(offset[rank], count[rank]));
   return end;
 }
 
@@ -74,7 +77,7 @@ HcclResult HcclBroadcast(void* buf, uint64_t count, HcclDataType type, uint32_t 
 
 HcclResult HcclAllGather(void* send, void* recv, uint64_t count, HcclDataType type, HcclComm comm, aclrtStream stream) {
   return collective("HcclAllGather", comm, stream, [&](Communicator& communicator) {
-    return make(Kind::all_gather, type, count, send, count, recv, count * communicator.ranks());
+    return make(Kind::all_gather, type, count, send, count, recv, product(count, communicator.ranks()));
   });
 }
 
@@ -91,7 +94,7 @@ HcclResult HcclAllGatherV(const void* send, uint64_t count, const void* recv, co
 HcclResult HcclReduceScatter(void* send, void* recv, uint64_t count, HcclDataType type, HcclReduceOp op, HcclComm comm,
                              aclrtStream stream) {
   return collective("HcclReduceScatter", comm, stream, [&](Communicator& communicator) {
-    Request request = make(Kind::reduce_scatter, type, count, send, count * communicator.ranks(), recv, count);
+    Request request = make(Kind::reduce_scatter, type, count, send, product(count, communicator.ranks()), recv, count);
     request.op = static_cast<uint32_t>(op);
     return request;
   });
@@ -113,8 +116,8 @@ HcclResult HcclAlltoAll(const void* send, uint64_t sendCount, HcclDataType sendT
   return collective("HcclAlltoAll", comm, stream, [&](Communicator& communicator) {
     if (sendType != recvType || sendCount != recvCount)
       softnpu::fail(ACL_ERROR_RT_PARAM_INVALID, "what is sent and what is received must have one type and count");
-    return make(Kind::all_to_all, sendType, sendCount, send, sendCount * communicator.ranks(), recv,
-                recvCount * communicator.ranks());
+    return make(Kind::all_to_all, sendType, sendCount, send, product(sendCount, communicator.ranks()), recv,
+                product(recvCount, communicator.ranks()));
   });
 }
 
@@ -148,8 +151,8 @@ HcclResult HcclScatter(void* send, void* recv, uint64_t count, HcclDataType type
                        aclrtStream stream) {
   return collective("HcclScatter", comm, stream, [&](Communicator& communicator) {
     const bool sends = communicator.rank() == root;
-    Request request =
-        make(Kind::scatter, type, count, sends ? send : nullptr, sends ? count * communicator.ranks() : 0, recv, count);
+    Request request = make(Kind::scatter, type, count, sends ? send : nullptr,
+                           sends ? product(count, communicator.ranks()) : 0, recv, count);
     request.root = root;
     return request;
   });

@@ -15,6 +15,16 @@ void all_reduce(Rank& r, size_t count, HcclDataType type = HCCL_DATA_TYPE_FP32) 
   r.synchronize();
 }
 
+// The end of a process would release its peers: both live until both have been heard.
+void stay_with_the_error(Rank& r) {
+  try {
+    r.synchronize();
+  } catch (const std::exception& error) {
+    test::tell(error.what());
+    test::ask();
+  }
+}
+
 }  // namespace
 
 SCENARIO(rank_1_is_killed) {
@@ -32,7 +42,9 @@ TEST(Fault, killed_rank_is_named_by_the_others) {
   world[1].kill(SIGKILL);
   for (uint32_t rank : {0, 2}) {
     const std::string error = world[rank].hear();
-    EXPECT_NE(error.find("all_reduce(float32, 10 elements, sum) #2"), std::string::npos) << error;
+    const size_t first = error.find("all_reduce(float32, 10 elements, sum) #2");
+    EXPECT_NE(first, std::string::npos) << error;
+    EXPECT_EQ(error.find("all_reduce", first + 1), std::string::npos) << "said twice: " << error;
     EXPECT_NE(error.find("rank 1's process has ended"), std::string::npos) << error;
   }
 }
@@ -105,13 +117,28 @@ SCENARIO(different_sizes_of_a_message) {
     check(HcclSend(a, 10, HCCL_DATA_TYPE_FP32, 1, r.comm, r.stream));
   else
     check(HcclRecv(a, 20, HCCL_DATA_TYPE_FP32, 0, r.comm, r.stream));
-  r.synchronize();
+  stay_with_the_error(r);
 }
 
 TEST(Fault, message_of_another_size_is_refused_on_both_sides) {
   test::World world("different_sizes_of_a_message", 2);
   for (uint32_t rank : {0, 1})
-    EXPECT_NE(world[rank].hear().find("rank 0 sends 40 bytes, rank 1 expects 80"), std::string::npos);
+    EXPECT_NE(world[rank].hear().find("rank 0 sends 40 bytes of float32, rank 1 expects 80 bytes of float32"),
+              std::string::npos);
+}
+
+SCENARIO(different_types_of_a_message) {
+  Values<float> a(10, 1.f);
+  check(r.rank == 0 ? HcclSend(a, 10, HCCL_DATA_TYPE_FP32, 1, r.comm, r.stream)
+                    : HcclRecv(a, 10, HCCL_DATA_TYPE_INT32, 0, r.comm, r.stream));
+  stay_with_the_error(r);
+}
+
+TEST(Fault, message_of_another_type_is_refused_on_both_sides) {
+  test::World world("different_types_of_a_message", 2);
+  for (uint32_t rank : {0, 1})
+    EXPECT_NE(world[rank].hear().find("rank 0 sends 40 bytes of float32, rank 1 expects 40 bytes of int32"),
+              std::string::npos);
 }
 
 SCENARIO(rank_1_leaves_early) {
@@ -166,6 +193,23 @@ SCENARIO(error_is_kept) {
 TEST(Fault, asynchronous_error_stays_with_the_communicator) {
   test::World world("error_is_kept", 2);
   EXPECT_NE(world[0].hear().find("rank 1's process has ended"), std::string::npos);
+}
+
+SCENARIO(counts_that_do_not_fit) {
+  Values<float> a(10, 1.f);
+  constexpr uint64_t quarter = uint64_t{1} << 62;  // of 4 bytes each: 0 bytes, if nobody looks
+  const auto refused = [&](HcclResult result) { check(result == HCCL_E_PARA ? 0 : 1); };
+  refused(HcclAllReduce(a, a, quarter, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, r.comm, r.stream));
+  refused(HcclAllGather(a, a, uint64_t{1} << 63, HCCL_DATA_TYPE_INT8, r.comm, r.stream));
+  refused(HcclSend(a, quarter, HCCL_DATA_TYPE_FP32, 1 - r.rank, r.comm, r.stream));
+  const uint64_t counts[] = {1, 1}, offsets[] = {0, UINT64_MAX};
+  refused(HcclAlltoAllV(a, counts, offsets, HCCL_DATA_TYPE_FP32, a, counts, offsets, HCCL_DATA_TYPE_FP32, r.comm,
+                        r.stream));
+  all_reduce(r, 10);  // the communicator has seen nothing of it
+}
+
+TEST(Fault, counts_that_do_not_fit_are_refused) {
+  for (const std::string& error : test::run_threads("counts_that_do_not_fit", 2)) EXPECT_EQ(error, "");
 }
 
 // ---- While the ranks come together ----

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "device_or_skip.h"
+#include "runtime/gil.h"
 #include "runtime/stream.h"
 
 using namespace npu;
@@ -245,7 +246,7 @@ TEST_F(TaskQueue, many_producers_lose_nothing_and_keep_their_own_order) {
 TEST_F(TaskQueue, waiting_gives_up_the_gil) {
   static std::atomic<int> released;
   released = 0;
-  task_queue::set_without_gil([](void (*wait)(void*), void* argument) {
+  set_without_gil([](void (*wait)(void*), void* argument) {
     released++;
     wait(argument);
   });
@@ -258,7 +259,7 @@ TEST_F(TaskQueue, waiting_gives_up_the_gil) {
   });
   task_queue::drain();
   opener.join();
-  task_queue::set_without_gil(nullptr);
+  set_without_gil(nullptr);
   EXPECT_EQ(released, 1);
 }
 

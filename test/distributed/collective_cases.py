@@ -1,6 +1,9 @@
 """Every collective of torch.distributed on npu tensors against gloo on CPU tensors. Runs in the ranks."""
 
+import itertools
 import math
+import threading
+import time
 
 import torch
 import torch.distributed as dist
@@ -17,13 +20,21 @@ CASES = [
     "wrapping_integers",
     "complex_sum",
     "premul_sum",
+    "average_of_large_halves",
     "uneven",
     "coalesced",
+    "coalesced_with_transfers",
     "subgroups",
     "objects",
     "async_work",
+    "future_of_a_late_collective",
     "groups_on_two_streams",
     "functional",
+    "memory_formats",
+    "unseen_by_autograd",
+    "refused_arguments",
+    "to_itself",
+    "memory_afterwards",
 ]
 
 
@@ -158,6 +169,16 @@ def neighbours(x, everyone):
     assert torch.equal(y.cpu(), everyone[before]) and torch.equal(z.cpu(), everyone[after]), "batch_isend_irecv"
 
 
+def to_itself():
+    """In a batch, in either order."""
+    for first, second in ((dist.isend, dist.irecv), (dist.irecv, dist.isend)):
+        x, y = make(torch.float32, 5).npu(), torch.zeros(5, device="npu")
+        tensors = {dist.isend: x, dist.irecv: y}
+        for work in dist.batch_isend_irecv([dist.P2POp(f, tensors[f], dist.get_rank()) for f in (first, second)]):
+            work.wait()
+        assert torch.equal(y, x)
+
+
 def every_dtype(sizes=(13,)):
     for dtype in DTYPES:
         for size in sizes:
@@ -191,6 +212,29 @@ def premul_sum():
         y = x.npu()
         dist.all_reduce(y, op)
         torch.testing.assert_close(y.cpu(), expected)
+    for _ in range(20):  # a factor that is dropped while its reduction waits for a large one
+        y, large = torch.ones(16, device="npu"), torch.ones(1 << 21, device="npu")
+        works = [dist.all_reduce(large, async_op=True)]
+        works.append(dist.all_reduce(y, dist._make_nccl_premul_sum(torch.full((1,), 2.0, device="npu")), async_op=True))
+        filler = torch.full((1,), 99.0, device="npu")
+        for work in works:
+            work.wait()
+        assert y.tolist() == [2.0 * dist.get_world_size()] * 16 and filler.item() == 99.0
+
+
+def average_of_large_halves():
+    """An average fits when its inputs do, whatever their sum is."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    x = torch.full((2 * ranks,), 40000.0, dtype=torch.float16, device="npu")
+    dist.all_reduce(x, ReduceOp.AVG)
+    assert x.tolist() == [40000.0] * (2 * ranks)
+    part = torch.empty(2, dtype=torch.float16, device="npu")
+    dist.reduce_scatter_tensor(part, x, ReduceOp.AVG)
+    assert part.tolist() == [40000.0] * 2
+    dist.reduce_scatter(part, list(x.chunk(ranks)), ReduceOp.AVG)
+    assert part.tolist() == [40000.0] * 2
+    dist.reduce(x, 0, ReduceOp.AVG)
+    assert rank != 0 or x.tolist() == [40000.0] * (2 * ranks)
 
 
 def wrapping_integers():
@@ -263,6 +307,72 @@ def coalesced():
         assert torch.equal(output.cpu(), expected)
 
 
+def refused_arguments():
+    """What does not fit is an error on every rank, before anything is launched."""
+    ranks, group = dist.get_world_size(), dist.group.WORLD
+    small, large = torch.ones(2, device="npu"), torch.ones(2 * ranks, device="npu")
+    refused(ValueError, "one output for each input", lambda: group.allgather_into_tensor_coalesced([large], [small, small]))
+    refused(ValueError, "one output for each input", lambda: group.reduce_scatter_tensor_coalesced([small], [large, large]))
+    rest = torch.ones(2 * ranks + 1, device="npu")
+    refused(ValueError, "world size", lambda: dist.reduce_scatter_tensor(small, rest))
+    root = dist.get_rank() == 0
+    # as c10d's own checks let it through
+    few = [[small] * (ranks - 1)] if root else []
+    options = dist.GatherOptions()
+    options.rootRank = ranks
+    refused(ValueError, "is not in this group", lambda: group.gather(few, [small], options))
+    if root:
+        refused(ValueError, "one tensor for each rank", lambda: group.gather(few, [small], dist.GatherOptions()))
+        refused(ValueError, "one tensor for each rank", lambda: group.scatter([small], few, dist.ScatterOptions()))
+    else:
+        refused(ValueError, "on the root only", lambda: group.gather([[small] * ranks], [small], dist.GatherOptions()))
+    for dtype in (torch.bool, torch.uint16, torch.uint32, torch.uint64):
+        refused(TypeError, "ReduceOp.AVG", lambda dtype=dtype: dist.all_reduce(small.to(torch.int64).to(dtype), ReduceOp.AVG))
+    splits = [-1, 2 * ranks + 1] + [0] * (ranks - 2)
+    refused(ValueError, "must not be negative", lambda: dist.all_to_all_single(torch.empty_like(large), large, splits, splits))
+    dist.all_reduce(small)
+    assert small.tolist() == [ranks] * 2
+
+
+def out_of_range():
+    """Numbers that do not fit into HCCL's fields are errors, not other numbers."""
+    rank, backend = dist.get_rank(), dist.group.WORLD._get_backend(torch.device("npu"))
+    for device in (256 + rank, -1):
+        refused(ValueError, "There is no npu:", lambda device=device: backend.get_hccl_comm_name(device))
+    refused(ValueError, "There is no npu:256", lambda: dist.barrier(device_ids=[256]))
+    for key, value in (("hccl_buffer_size", -1), ("hccl_buffer_size", 2**32 + 100), ("hccl_exec_timeout", -5)):
+        options = type(backend).Options()
+        options.hccl_config = {key: value}
+        group = dist.new_group(backend="hccl", pg_options=options)
+        x = torch.ones(1, device="npu")
+        refused(ValueError, f"{key} of hccl_config must be from 0", lambda x=x, group=group: dist.all_reduce(x, group=group))
+
+
+def refused(kind, words, function):
+    try:
+        function()
+    except kind as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(f"not refused: {words}")
+
+
+def coalesced_with_transfers():
+    """One work stands for a collective, to which the last rank comes late, and for a message that needs no other rank."""
+    rank, ranks, group, npu = dist.get_rank(), dist.get_world_size(), dist.group.WORLD, torch.device("npu")
+    for late in (False, True):  # communicators are made in the first round
+        x, sent, received = torch.ones(3, device="npu"), torch.full((2,), 5.0, device="npu"), torch.zeros(2, device="npu")
+        dist.barrier()
+        if late and rank == ranks - 1:
+            time.sleep(0.5)
+        group._start_coalescing(npu)
+        dist.all_reduce(x, async_op=True)
+        group.send([sent], rank, 0)
+        group.recv([received], rank, 0)
+        group._end_coalescing(npu).wait()
+        assert x.tolist() == [ranks] * 3 and received.tolist() == [5.0] * 2
+
+
 def groups_on_two_streams():
     """Two groups, interleaved on two streams, with work before and behind each collective."""
     ranks = dist.get_world_size()
@@ -321,12 +431,49 @@ def async_work():
     work.wait()
     torch.npu.synchronize()
     assert work.is_completed() and work.is_success()
+    fillers = []
     for _ in range(50):
         work = dist.all_reduce(torch.ones(20000, device="npu"), async_op=True)
-        filler = torch.full((20000,), 7.0, device="npu")
+        fillers.append(torch.full((20000,), 7.0, device="npu"))
     work.wait()
-    assert filler[0].item() == 7.0
+    assert all(bool((filler == 7.0).all()) for filler in fillers)
     dist.barrier()
+
+
+def future_of_a_late_collective():
+    """Asking for it keeps no other Python thread from running: here from what the other ranks wait for."""
+    store, key = dist.distributed_c10d._get_default_store(), "future_of_a_late_collective"
+    x = torch.ones(4).npu()
+
+    def release_the_others():
+        time.sleep(0.1)
+        store.set(key, "go")
+
+    if dist.get_rank() == 0:
+        thread = threading.Thread(target=release_the_others)
+        work = dist.all_reduce(x, async_op=True)
+        thread.start()
+        work.get_future().wait()
+        thread.join()
+        store.delete_key(key)
+    else:
+        store.get(key)
+        dist.all_reduce(x)
+    equal(x, torch.full((4,), float(dist.get_world_size())), "all_reduce")
+
+
+def memory_afterwards():
+    """Tensors of a collective that was waited for are the caller's alone."""
+    torch.npu.synchronize()
+    for async_op in (False, True):
+        for measured in (False, True):
+            before = torch.npu.memory_allocated()
+            x = torch.ones(1 << 18, device="npu")
+            work = dist.all_reduce(x, async_op=async_op)
+            if async_op:
+                work.wait()
+            del work, x
+            assert not measured or torch.npu.memory_allocated() == before
 
 
 def large(dtype, size):
@@ -364,3 +511,79 @@ def functional():
     leaf.grad = None
     all_gather(leaf)[0].sum().backward()  # every rank uses rank 0's
     assert bool((leaf.grad.cpu() == (ranks if rank == 0 else 0)).all())
+
+
+def memory_formats():
+    """channels_last in lists, on either side or on both: elements arrive where they belong."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    everyone = [torch.arange(48.0).reshape(2, 6, 2, 2) + 100 * i for i in range(ranks)]
+    formats = (torch.channels_last, torch.contiguous_format)
+
+    def like(format, values=None):
+        return (torch.zeros(2, 6, 2, 2) if values is None else values).npu().to(memory_format=format)
+
+    for given, wanted in itertools.product(formats, formats):
+        what = f"{given} to {wanted}"
+        x = like(given, everyone[rank])
+        outputs = [like(wanted) for _ in range(ranks)]
+        dist.all_gather(outputs, x)
+        assert all(torch.equal(a.cpu(), b) for a, b in zip(outputs, everyone)), f"all_gather {what}"
+        outputs = [like(wanted) for _ in range(ranks)] if rank == 0 else None
+        dist.gather(x, outputs, dst=0)
+        assert rank != 0 or all(torch.equal(a.cpu(), b) for a, b in zip(outputs, everyone)), f"gather {what}"
+        y = like(wanted)
+        dist.scatter(y, [like(given, values) for values in everyone] if rank == 0 else None, src=0)
+        assert torch.equal(y.cpu(), everyone[rank]), f"scatter {what}"
+        for op, total in ((ReduceOp.SUM, sum(everyone)), (ReduceOp.AVG, sum(everyone) / ranks)):
+            y = like(wanted)
+            dist.reduce_scatter(y, [x] * ranks, op)
+            assert torch.equal(y.cpu(), total), f"reduce_scatter {op} {what}"
+        outputs = [like(wanted) for _ in range(ranks)]
+        dist.all_to_all(outputs, [x] * ranks)
+        assert all(torch.equal(a.cpu(), b) for a, b in zip(outputs, everyone)), f"all_to_all {what}"
+    x = like(torch.channels_last, everyone[rank])
+    dist.all_reduce(x)
+    assert torch.equal(x.cpu(), sum(everyone)) and x.is_contiguous(memory_format=torch.channels_last)
+    dist.broadcast(x.copy_(everyone[rank]), ranks - 1)
+    assert torch.equal(x.cpu(), everyone[ranks - 1])
+
+
+def unseen_by_autograd():
+    """Collectives write into tensors that require gradients, whatever they compute around the reduction."""
+    ranks = dist.get_world_size()
+    for op in (ReduceOp.SUM, ReduceOp.AVG, dist._make_nccl_premul_sum(0.5)):
+        for shape in ((3,), (2, 4, 2, 2)):
+            x = torch.nn.Parameter(torch.ones(shape, device="npu"))
+            dist.all_reduce(x, op)
+            dist.reduce(x, 0, op)
+            assert x.requires_grad and x.grad_fn is None
+            outputs = [torch.nn.Parameter(torch.zeros_like(x)) for _ in range(ranks)]
+            dist.all_gather(outputs, x)
+            dist.all_to_all(outputs, [x] * ranks)
+            dist.reduce_scatter(outputs[0], outputs, op)
+            whole = torch.nn.Parameter(torch.ones(ranks * 3, device="npu"))
+            dist.reduce_scatter_tensor(torch.nn.Parameter(torch.ones(3, device="npu")), whole, op)
+            assert all(output.grad_fn is None for output in outputs)
+    leaf = torch.ones(4, device="npu", requires_grad=True)
+    y = leaf * 2
+    dist.all_reduce(y, ReduceOp.AVG)
+    y.sum().backward()
+    assert leaf.grad.tolist() == [2.0] * 4  # of the multiplication alone
+
+
+def queued_memory():
+    """A queued collective holds no tensor: what the caller drops is free at once, not when the queue has come so far."""
+    ranks = dist.get_world_size()
+    busy = torch.ones(512, 512, device="npu")
+    whole, part = torch.ones(ranks * 4096, device="npu"), torch.ones(4096, device="npu")
+    for name in ("reduce_scatter_tensor", "all_gather_into_tensor", "all_to_all_single", "reduce_scatter"):
+        for measured in (False, True):  # what is made once is made in the first round
+            torch.npu.synchronize()
+            before = torch.npu.memory_allocated()
+            for _ in range(20):
+                torch.mm(busy, busy)
+            x = torch.ones(4096 if name.startswith("all_gather") else ranks * 4096, device="npu")
+            output = whole if name.startswith("all") else part
+            getattr(dist, name)(output, list(x.chunk(ranks)) if name == "reduce_scatter" else x)
+            del x
+            assert not measured or torch.npu.memory_allocated() == before, name

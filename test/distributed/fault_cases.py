@@ -89,6 +89,76 @@ def different_order(group=None):
     return error_of(step)
 
 
+def blame():
+    """What a good and a failed collective say of themselves, as soon as the failure is there and once it was seen."""
+    group = dist.new_group(backend="hccl")
+    x = torch.ones(4, device="npu")
+    good = dist.all_reduce(x, group=group, async_op=True)
+    good.wait()
+    torch.npu.synchronize()
+    bad = dist.all_reduce(torch.ones(4 + dist.get_rank(), device="npu"), group=group, async_op=True)
+    while not bad.is_completed():
+        time.sleep(0.001)
+
+    def answers():
+        return good.is_success(), error_of(good.wait), bad.is_success(), error_of(bad.wait), str(bad.exception())
+
+    first = answers()
+    failure_of(group)
+    error_of(torch.npu.synchronize)
+    return first, answers()
+
+
+def transfer(elements, dtypes=(torch.float32, torch.float32)):
+    """Rank 0 sends to rank 1, which expects another number or type of elements."""
+    rank = dist.get_rank()
+    x = torch.ones(elements[rank], dtype=dtypes[rank], device="npu")
+
+    def step():
+        (dist.send if rank == 0 else dist.recv)(x, 1 - rank)
+        torch.npu.synchronize()
+
+    return error_of(step)
+
+
+def late_transfer():
+    """The watchdog's words for a receive whose sender does not come, in a group whose HCCL would wait longer."""
+    options = type(dist.group.WORLD._get_backend(torch.device("npu"))).Options()
+    options.hccl_config = {"hccl_exec_timeout": 600}
+    group = dist.new_group(backend="hccl", timeout=timedelta(seconds=5), pg_options=options)
+    x = torch.ones(4, device="npu")
+    (dist.send if dist.get_rank() == 0 else dist.recv)(x, 1 - dist.get_rank(), group=group)
+    torch.npu.synchronize()
+    if dist.get_rank() == 1:
+        return None
+    work = dist.irecv(x, 1, group=group)
+    return failure_of(group), error_of(work.wait)
+
+
+def late_collective():
+    """Who speaks when the time-out is no whole number of seconds."""
+    group = dist.new_group(backend="hccl", timeout=timedelta(seconds=4.2))
+    x = torch.ones(4, device="npu")
+    dist.all_reduce(x, group=group)
+    torch.npu.synchronize()
+    if dist.get_rank() == 1:
+        return None
+    work = dist.all_reduce(x, group=group, async_op=True)
+    return failure_of(group), error_of(work.wait)
+
+
+def failure_of(group):
+    backend = group._get_backend(torch.device("npu"))
+    while backend.failure() is None:
+        time.sleep(0.01)
+    return backend.failure()
+
+
+def barrier_with_limit():
+    work = dist.barrier(async_op=True)
+    return error_of(lambda: work.wait(timedelta(milliseconds=500)))
+
+
 def in_new_group(name):
     """A failure is one of its group only: the default group goes on."""
     error = globals()[name](dist.new_group(backend="hccl"))
@@ -173,14 +243,30 @@ def init_at(init_method, seconds):
     return error, time.monotonic() - begin
 
 
-def init_in_store(port):
-    """A group whose store outlives it."""
+def init_in_store(port, room=None):
+    """A group whose store outlives it. `room`: rank 1 has so many descriptors left, too few for a communicator."""
+    import resource
+
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.npu.set_device(rank)
     store = dist.TCPStore("127.0.0.1", port, is_master=False)
     dist.init_process_group("hccl", store=dist.PrefixStore("run", store), rank=rank, world_size=size)
     x = torch.ones(4, device="npu")
+    if room is not None and rank == 1:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit_with_room_for(room), limits[1]))
     return error_of(lambda: dist.all_reduce(x)) or x[0].item()
+
+
+def twice_in_store(port):
+    """Two groups after each other under the same keys of a store; in the second one rank 0 comes late."""
+    values = []
+    for round in range(2):
+        if round == 1 and os.environ["RANK"] == "0":
+            time.sleep(1)
+        values.append(init_in_store(port))
+        dist.destroy_process_group()
+    return values
 
 
 def rounds(count):

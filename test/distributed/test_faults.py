@@ -5,6 +5,7 @@ import socket
 
 import fault_cases as cases
 import pytest
+import torch
 import torch.distributed as dist
 from world import World
 
@@ -51,13 +52,55 @@ def test_disagreement_is_named(pair, case, words):
         assert value == 2.0
 
 
+@pytest.mark.parametrize("reaction", ["0", "1", "3"])
+@pytest.mark.parametrize(
+    ("elements", "dtypes", "words"),
+    [
+        ((4, 8), (torch.float32, torch.float32), "rank 0 sends 16 bytes of float32, rank 1 expects 32 bytes of float32"),
+        ((4, 4), (torch.float32, torch.int32), "rank 0 sends 16 bytes of float32, rank 1 expects 16 bytes of int32"),
+    ],
+    ids=["sizes", "dtypes"],
+)
+def test_message_that_does_not_fit_is_an_error_of_both_ranks(reaction, elements, dtypes, words):
+    """Whatever TORCH_HCCL_ASYNC_ERROR_HANDLING is; and the communicator of two ranks has a name of its own."""
+    with World(2, cases.start, {"TORCH_HCCL_ASYNC_ERROR_HANDLING": reaction}) as world:
+        for text in world.run(cases.transfer, elements, dtypes):
+            assert words in text and "of communicator 0:0-1" in text, text
+
+
+def test_failure_is_that_of_the_collective_that_failed(pair):
+    for answers in pair.run(cases.blame):
+        for good, error_of_good, bad, error_of_bad, exception in answers:
+            assert good and error_of_good == "", error_of_good
+            assert not bad and "different collectives" in error_of_bad and "different collectives" in exception, exception
+
+
+def test_late_receive_is_not_compared_with_collectives(pair):
+    failure, error = pair.run(cases.late_transfer)[0]
+    assert failure.startswith("recv #2 of group") and failure.endswith("did not end within 5000 ms."), failure
+    assert failure in error, error
+
+
+def test_hccl_speaks_before_the_watchdog(pair):
+    failure, error = pair.run(cases.late_collective)[0]
+    assert "rank 1 did not come within 5 s" in failure and failure in error, (failure, error)
+
+
+def test_limit_of_a_wait_counts_for_a_barrier():
+    with World(2, cases.start) as world:
+        world.send(cases.barrier_with_limit, ranks=[0])
+        status, text = world.receive(0)
+        assert status == "ok" and "barrier #2 did not end within 500 ms" in text, text
+
+
 def test_rank_that_exits_early_is_named():
     with World(2, cases.start) as world:
         world.send(cases.exit_early, ranks=[1])
         assert world.receive(1)[0] == "gone"
         world.send(cases.all_reduce_once, ranks=[0])
         status, text = world.receive(0)
-        assert status == "ok" and "rank 1's process has ended" in text and "all_reduce" in text, text
+        assert status == "ok" and "rank 1's process has ended" in text and text.count("all_reduce") == 1, text
+        assert "process or card that takes part in this work is gone" in text, text
 
 
 def test_rank_that_never_comes_to_its_first_collective_is_named():
@@ -122,8 +165,8 @@ def test_port_in_use_is_an_error_in_time():
 def test_communicator_of_an_earlier_run_is_an_error():
     """The store still has the root info of processes that are gone, and rank 1 finds it before rank 0 replaces it."""
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    with World(2, cases.ready) as world:
-        assert world.run(cases.init_in_store, store.port, timeout=60) == [2.0, 2.0]
+    with World(2, cases.ready, {"HCCL_CONNECT_TIMEOUT": "3"}) as world:
+        assert "ulimit -n" in world.run(cases.init_in_store, store.port, 2, timeout=60)[1]
         for rank in range(2):
             world.kill(rank)
     with World(2, cases.ready, {"HCCL_CONNECT_TIMEOUT": "3"}) as world:
@@ -133,3 +176,9 @@ def test_communicator_of_an_earlier_run_is_an_error():
         world.send(cases.init_in_store, store.port, ranks=[0])
         status, text = world.receive(0)
         assert status == "ok" and "rank 1 of 2 did not come within 3 s" in text and "all_reduce on rank 0" in text, text
+
+
+def test_store_can_be_used_again():
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    with World(2, cases.ready) as world:
+        assert world.run(cases.twice_in_store, store.port, timeout=60) == [[2.0, 2.0]] * 2
