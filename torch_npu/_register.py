@@ -9,6 +9,7 @@ import torch
 from torch.multiprocessing.reductions import reduce_tensor
 
 from torch_npu import _C
+from torch_npu._after_import import after_import
 
 
 def register() -> None:
@@ -27,12 +28,20 @@ def register() -> None:
     for cls in (torch.Tensor, torch.nn.Parameter):
         ForkingPickler.register(cls, _reduce_tensor)
     custom_ops.register()
-    _torchvision.register()
+    after_import("torch._dynamo.device_interface", _register_interface)
+    after_import("torchvision.extension", _torchvision.add)
     if torch.distributed.is_available():
         from torch_npu.distributed import backend
 
         backend.register()
     atexit.register(_C.finalize)
+
+
+def _register_interface(device_interface) -> None:
+    """torch.compile asks about streams and properties. Importing the registration call by ourselves would take seconds."""
+    from torch_npu.npu._dynamo import NpuInterface
+
+    device_interface.register_interface_for_device("npu", NpuInterface)
 
 
 def _version_attribute(name: str):
@@ -78,9 +87,17 @@ def _data_parallel(self, *args, **kwargs) -> None:
 
 
 def _reduce_tensor(tensor: torch.Tensor):
-    """Pickling for torch.multiprocessing, which shares memory instead of copying it."""
-    if tensor.device.type == "npu":
-        raise RuntimeError(
-            "npu tensors cannot be sent to another process: send tensor.cpu() and call .npu() on the other side"
-        )
-    return reduce_tensor(tensor)
+    """Pickling for torch.multiprocessing: host memory is shared, card memory is copied through the host.
+
+    Refusing is no way: a queue pickles on a thread of its own, where an error loses the tensor and its reader waits for ever.
+    """
+    if tensor.device.type != "npu" or (tensor.requires_grad and not tensor.is_leaf):  # upstream refuses the latter
+        return reduce_tensor(tensor)
+    return _rebuild_tensor, (type(tensor), tensor.detach().cpu(), tensor.device, tensor.requires_grad)
+
+
+def _rebuild_tensor(cls: type, host: torch.Tensor, device: torch.device, requires_grad: bool) -> torch.Tensor:
+    tensor = host.to(device)
+    if issubclass(cls, torch.nn.Parameter):
+        return torch.nn.Parameter(tensor, requires_grad=requires_grad)
+    return tensor.requires_grad_() if requires_grad else tensor

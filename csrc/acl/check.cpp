@@ -45,6 +45,7 @@ const char* advice(int code) {
     case ACL_ERROR_RT_DEVICE_TASK_ABORT:
       return "The NPU's work was aborted (torch.npu.stop_device). Restart the card before using it again.";
     case ACL_ERROR_RT_LOST_HEARTBEAT:
+      return "A process or card that takes part in this work is gone; the text below names it. Look for its own error.";
     case ACL_ERROR_RT_DRV_INTERNAL_ERROR:
       return "The NPU stopped answering. Look at its state with `npu-smi info`, and restart the process.";
     default:
@@ -58,11 +59,11 @@ std::string first_line(int code, const std::string& words) {
   return "The NPU reported an error: " + words.substr(0, words.find('\n'));
 }
 
-// The function called in `expression`: the identifier in front of the first '(' that does not close at once.
+// The function called in `expression`: the identifier in front of the first '(' but those of `api().` and the like.
 std::string_view called_function(std::string_view expression) {
   size_t end = expression.size();
   for (size_t at = expression.find('('); at != std::string_view::npos; at = expression.find('(', at + 1)) {
-    if (expression.substr(at, 2) == "()") continue;
+    if (expression.substr(at, 3) == "().") continue;
     end = at;
     break;
   }

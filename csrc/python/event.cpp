@@ -1,5 +1,6 @@
-// torch.npu.Event: torch.Event bound to the npu device, so that it goes wherever a torch.Event does. Adds the defaults
-// of torch.cuda.Event, checked arguments, recorded_time() and npu_event; query, synchronize and the rest are inherited.
+// The base of torch.npu.Event: torch.Event bound to the npu device, so that it goes wherever a torch.Event does. Adds
+// the defaults of torch.cuda.Event, checked arguments, recorded_time() and npu_event; query, synchronize and the rest
+// are inherited.
 #include <torch/csrc/Event.h>
 
 #include "runtime/event.h"
@@ -16,10 +17,10 @@ const Event* device_event(PyObject* self) { return static_cast<const Event*>(nat
 
 PyObject* event_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   return guarded([&]() -> PyObject* {
-    static const char* names[] = {"enable_timing", "blocking", "interprocess", nullptr};
-    int timing = 0, blocking = 0, interprocess = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|ppp:Event", const_cast<char**>(names), &timing, &blocking,
-                                     &interprocess)) {
+    static const char* names[] = {"enable_timing", "blocking", "interprocess", "external", nullptr};
+    int timing = 0, blocking = 0, interprocess = 0, external = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|pppp:Event", const_cast<char**>(names), &timing, &blocking,
+                                     &interprocess, &external)) {
       return nullptr;
     }
     TORCH_CHECK_NOT_IMPLEMENTED(!interprocess, "npu events cannot be shared between processes: create the event "
@@ -122,17 +123,12 @@ void bind_event(py::module_& module) {
   static PyGetSetDef properties[] = {
       {"npu_event", event_handle, nullptr, "The aclrtEvent as an int, 0 before the first record.", nullptr},
       {nullptr, nullptr, nullptr, nullptr, nullptr}};
-  static PyType_Slot slots[] = {
-      {Py_tp_doc, const_cast<char*>(
-                      "Event(enable_timing=False, blocking=False, interprocess=False)\n--\n\n"
-                      "A point in the work of a stream: to wait for, to order streams by, or to measure time with.\n"
-                      "blocking is accepted for compatibility; a waiting thread always sleeps.")},
-      {Py_tp_new, reinterpret_cast<void*>(&event_new)},
-      {Py_tp_repr, reinterpret_cast<void*>(&event_repr)},
-      {Py_tp_methods, methods},
-      {Py_tp_getset, properties},
-      {0, nullptr}};
-  static PyType_Spec spec = {"torch_npu.npu.streams.Event", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+  static PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(&event_new)},
+                                {Py_tp_repr, reinterpret_cast<void*>(&event_repr)},
+                                {Py_tp_methods, methods},
+                                {Py_tp_getset, properties},
+                                {0, nullptr}};
+  static PyType_Spec spec = {"torch_npu._C.Event", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
   const py::object bases = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(THPEventClass));
   module.attr("Event") = py::reinterpret_steal<py::object>(
       PyType_FromSpecWithBases(&spec, py::make_tuple(bases).ptr()));

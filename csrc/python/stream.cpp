@@ -21,7 +21,7 @@ namespace {
 
 PyTypeObject* stream_class = nullptr;  // torch.npu.Stream, told to us by Python; kept for the life of the process
 
-// A new object of `type`, a subclass of torch.Stream that adds no fields.
+// A new object of `type`, a subclass of torch.Stream.
 PyObject* wrap_stream(PyTypeObject* type, Stream stream) {
   PyObject* object = type->tp_alloc(type, 0);
   if (object == nullptr) throw py::error_already_set();
@@ -34,8 +34,7 @@ PyObject* wrap_stream(PyTypeObject* type, Stream stream) {
 
 void set_stream_class(py::type type) {
   stream_class = reinterpret_cast<PyTypeObject*>(type.release().ptr());
-  TORCH_CHECK(PyType_IsSubtype(stream_class, THPStreamClass) && stream_class->tp_basicsize == sizeof(THPStream),
-              "torch.npu.Stream must subclass torch.Stream and have empty __slots__");
+  TORCH_CHECK(PyType_IsSubtype(stream_class, THPStreamClass), "torch.npu.Stream must subclass torch.Stream");
 }
 
 // (device=None) of current_stream and default_stream.

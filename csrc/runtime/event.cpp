@@ -139,7 +139,14 @@ float Event::elapsed_time(const Event& end) const {
   TORCH_CHECK(query() && end.query(), "Both events must be completed before calculating elapsed time.");
   DeviceGuard guard(device_);
   float milliseconds = 0;
-  NPU_CHECK(acl::api().aclrtEventElapsedTime(&milliseconds, event_, end.event_));
+  const auto& api = acl::api();
+  const int code = api.aclrtEventElapsedTime(&milliseconds, event_, end.event_);
+  if (code ==
+      ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL) {  // as on CUDA, the time from a later event to an earlier one is negative
+    NPU_CHECK(api.aclrtEventElapsedTime(&milliseconds, end.event_, event_));
+    return -milliseconds;
+  }
+  if (code != 0) acl::throw_acl_error(code, "aclrtEventElapsedTime", __FILE__, __LINE__);
   return milliseconds;
 }
 

@@ -1,6 +1,7 @@
 #include "stream.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "arena.h"
 #include "error.h"
@@ -77,8 +78,9 @@ void Stream::destroy(Ending ending, const Deadline& deadline) {
 void Stream::remember_failure(int code, const Task* task, const char* why) noexcept {
   std::string text;
   try {
-    text = (task ? task->describe() + ": " : "") + why + " (stream " + std::to_string(id()) + " of card " +
-           std::to_string(context_->card) + ")";
+    const std::string what = task ? task->describe() + ": " : "";
+    if (!std::string_view(why).starts_with(what)) text = what;  // collectives tell their peers who they are
+    text += why + (" (stream " + std::to_string(id())) + " of card " + std::to_string(context_->card) + ")";
   } catch (...) {  // a description that fails must not hide the failure
   }
   std::lock_guard<std::mutex> lock(mutex_);

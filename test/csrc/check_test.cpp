@@ -54,6 +54,19 @@ TEST(Check, the_error_says_what_to_do_then_the_code_and_ends_in_the_plugin_s_lin
       << text.back();
 }
 
+TEST(Check, a_call_without_arguments_has_its_name) {
+  const auto second_line = [](const char* expression) {
+    try {
+      acl::throw_acl_error(507015, expression, __FILE__, __LINE__);
+    } catch (const c10::Error& e) {
+      return lines(e.msg())[1];
+    }
+  };
+  for (const char* expression :
+       {"api.aclrtFake()", "acl::api().aclrtFake()", "acl::api().aclrtFake(stream(), 1)", "aclrtFake"})
+    EXPECT_EQ(second_line(expression), "aclrtFake returned 507015 (ACL_ERROR_RT_AICORE_EXCEPTION)") << expression;
+}
+
 TEST(Check, the_vendor_code_reaches_python) {
   try {
     NPU_CHECK(aclrtFake(507015));

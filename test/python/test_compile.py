@@ -72,3 +72,33 @@ def test_graph_breaks_are_not_errors():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert torch.equal(torch.compile(step, backend="aot_eager")(x), step(x))
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile. Inductor has no code generator")
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: a.sum(),
+        lambda a: a.argmax(),
+        lambda a: a.var(),
+        lambda a: a * a.sum().item(),
+        lambda a: torch.zeros_like(torch.rand(3, device="npu")),
+    ],
+)
+def test_default_backend_asks_about_the_card_while_it_lowers_a_graph(function):
+    torch._dynamo.reset()
+    a = torch.randn(4, 4, device="npu")
+    assert torch.equal(torch.compile(function)(a), function(a))
+
+
+def test_dynamo_knows_the_npu_but_import_torch_does_not_import_dynamo(check):
+    printed = check("""
+import sys
+print("torch._dynamo" in sys.modules)
+from torch._dynamo.device_interface import get_interface_for_device
+npu = get_interface_for_device("npu")
+torch.npu.set_device(1)
+print(npu.current_device(), npu.Worker.get_device_properties("npu:0").name == npu.get_device_properties(0).name)
+print(npu.exchange_device(0), npu.maybe_exchange_device(1), npu.get_raw_stream(1) == torch.npu.current_stream(1).npu_stream)
+""")
+    assert printed.split("\n") == ["False", "1 True", "1 0 True"]

@@ -157,3 +157,30 @@ def test_utilization_is_a_percentage_or_says_what_is_missing():
         assert 0 <= torch.npu.utilization() <= 100
     except RuntimeError as error:
         assert "aclrtGetDeviceUtilizationRate" in str(error)
+
+
+MIXED = {
+    "stack": lambda a, b: torch.stack([a, b]),
+    "cat": lambda a, b: torch.cat([a, b]),
+    "where": lambda a, b: torch.where(a > 0, a, b),
+    "logical_and": lambda a, b: torch.logical_and(a, b),
+    "add": lambda a, b: a + b,
+    "masked_fill": lambda a, b: a.masked_fill(a > 0, b[0]),
+    "index_put_": lambda a, b: a.index_put_((b.long(),), a.clone()),
+    "index": lambda a, b: a[b.long()],
+    "copysign_": lambda a, b: a.copysign_(b),
+    "nan_to_num": lambda a, b: torch.nan_to_num(a, out=b),
+    "generator": lambda a, b: a.uniform_(generator=torch.Generator("npu:1")),
+}
+
+
+@two_cards
+@pytest.mark.parametrize("name", MIXED)
+def test_operands_of_two_cards_are_refused(name):
+    with pytest.raises(RuntimeError, match="npu:1|same device"):
+        MIXED[name](torch.ones(3, device="npu:0"), torch.zeros(3, device="npu:1"))
+
+
+@two_cards
+def test_a_tensor_is_filled_with_the_number_of_another_card():
+    assert torch.ones(3, device="npu:0").fill_(torch.tensor(7.0, device="npu:1")).tolist() == [7, 7, 7]

@@ -1,6 +1,7 @@
 """torch.npu.Stream and torch.npu.Event, and that they are torch.Stream and torch.Event."""
 
 import threading
+import weakref
 
 import pytest
 import torch
@@ -174,6 +175,22 @@ def test_events_for_other_processes_are_refused_in_a_sentence():
         torch.npu.Event(interprocess=True)
     with pytest.raises(NotImplementedError):
         torch.npu.Event().ipc_handle()
+
+
+def test_streams_and_events_take_attributes():
+    for thing in (torch.npu.Stream(), torch.npu.current_stream(), torch.npu.Event(), torch.npu.Event(external=True)):
+        thing.name = "mine"
+        assert thing.name == "mine"
+        assert weakref.ref(thing)() is thing
+
+
+def test_the_time_back_to_an_earlier_event_is_negative():
+    first, second = (torch.npu.Event(enable_timing=True) for _ in range(2))
+    first.record()
+    torch.ones(256, 256, device="npu") @ torch.ones(256, 256, device="npu")
+    second.record()
+    torch.npu.synchronize()
+    assert second.elapsed_time(first) == -first.elapsed_time(second) < 0
 
 
 def test_nothing_is_captured():

@@ -23,6 +23,15 @@ def test_tensor_type(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_type_is_an_argument_of_type(name):
+    kind = getattr(torch.npu, f"{name}Tensor")
+    for x in (torch.tensor([1, 0], device="npu:1"), torch.tensor([1, 0])):
+        assert isinstance(x.type(kind), kind)
+    assert (kind.__name__, kind.__module__) == (f"{name}Tensor", "torch.npu")
+    assert x.type(kind).type() == f"torch.npu.{name}Tensor"
+
+
+@pytest.mark.parametrize("name", [*NAMES, "ComplexFloat", "ComplexDouble"])
 def test_storage_type(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -32,6 +41,6 @@ def test_storage_type(name):
         assert storage.tolist() == [1, 0, 1]
         assert isinstance(storage, kind)
         assert not isinstance(storage.cpu(), kind)
-        assert kind.dtype == getattr(torch, f"{name}Tensor").dtype
+        assert kind.dtype == getattr(torch, f"{name}Storage").dtype
         with pytest.raises(RuntimeError, match="NPU"):
             kind.from_buffer(b"1234")

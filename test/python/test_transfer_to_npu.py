@@ -111,6 +111,23 @@ def test_torch_cuda_is_torch_npu(transfer, restore_device):
     torch.cuda.ipc_collect()
 
 
+def test_nested_tensors_handles_and_forked_generators(transfer):
+    for layout in (torch.strided, torch.jagged):
+        assert torch.nested.nested_tensor([torch.ones(1), torch.ones(2)], device="cuda", layout=layout).is_npu
+        assert torch.nested.as_nested_tensor([torch.ones(1), torch.ones(2)], device="cuda", layout=layout).is_npu
+    stream, event = torch.cuda.Stream(), torch.cuda.Event()
+    event.record(stream)
+    assert stream.cuda_stream == stream.npu_stream and event.cuda_event == event.npu_event != 0
+    torch.cuda.manual_seed(1)
+    expected = torch.rand(2, device="cuda")
+    torch.cuda.manual_seed(1)
+    with torch.random.fork_rng(devices=["cuda:0"]):
+        torch.rand(5, device="cuda")
+    assert torch.equal(torch.rand(2, device="cuda"), expected)
+    with torch.random.fork_rng(device_type="cuda"):
+        pass
+
+
 def test_capability_is_a_pair_as_scripts_expect(transfer, monkeypatch):
     """Libraries unpack it; (0, 0) makes them take no path for CUDA's newer cards."""
     properties = torch.cuda.get_device_properties("cuda:0")

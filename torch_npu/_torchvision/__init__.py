@@ -1,49 +1,21 @@
 """torchvision's own operators (torch.ops.torchvision.*) for npu tensors, registered once torchvision has loaded its extension.
 
-Nothing of torchvision is imported here: a finder waits for the name `torchvision.extension` and leaves when it has been found.
+Nothing of torchvision is imported here (torch_npu/_after_import.py).
 
 The wheel on PyPI is built for CUDA. Where torch has no CUDA libraries its extension cannot be loaded, and importing torchvision
 fails at the first operator that does not exist. Then the operators are defined here, for the CPU as well, and torchvision is told
 that they exist; the kernels are compositions of ATen operators (kernels.py).
 """
 
-import importlib.abc
-import importlib.util
-import sys
-
 import torch
 
 from torch_npu._torchvision.schemas import SCHEMAS
 
-_EXTENSION = "torchvision.extension"
 _libraries: list = []
 
 
-def register() -> None:
-    """Called once, when torch_npu is imported; torchvision may have been imported before."""
-    if _EXTENSION in sys.modules:
-        _add(sys.modules[_EXTENSION])
-    else:
-        sys.meta_path.insert(0, _AfterExtension())
-
-
-class _AfterExtension(importlib.abc.MetaPathFinder):
-    def find_spec(self, fullname, path=None, target=None):
-        if fullname != _EXTENSION:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        execute = spec.loader.exec_module
-
-        def exec_module(module):
-            execute(module)
-            _add(module)
-
-        spec.loader.exec_module = exec_module
-        return spec
-
-
-def _add(extension) -> None:
+def add(extension) -> None:
+    """Called after the import of torchvision.extension."""
     from torch_npu._torchvision import kernels
 
     backends = ["PrivateUse1"]

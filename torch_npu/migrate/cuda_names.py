@@ -126,9 +126,11 @@ OTHER_ROWS = [
     ("tensor.cuda()", "tensor.npu()", "also `module.cuda()`, `storage.cuda()`"),
     ("tensor.is_cuda", "tensor.is_npu", ""),
     ('device="cuda:0"', 'device="npu:0"', "an integer device means npu already"),
+    ('torch.set_default_tensor_type("torch.cuda.FloatTensor")', 'torch.set_default_device("npu")',
+     "and `torch.set_default_dtype`; torch's C++ knows no tensor type of npu as a default"),
     ('torch.autocast("cuda")', 'torch.autocast("npu")', ""),
     ('init_process_group("nccl")', 'init_process_group("hccl")', ""),
-    ("torch.profiler.ProfilerActivity.CUDA", "torch.profiler.ProfilerActivity.PrivateUse1", ""),
+    ("torch.profiler.ProfilerActivity.CUDA", "torch.profiler.ProfilerActivity.PrivateUse1", "launches and asynchronous copies"),
     ("torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel", "DataParallel is refused on several cards"),
     ("CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "environment variable"),
 ]

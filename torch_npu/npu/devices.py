@@ -20,6 +20,7 @@ __all__ = [
     "get_soc_version",
     "get_task_queue_enable",
     "init",
+    "ipc_collect",
     "is_available",
     "is_bf16_supported",
     "is_initialized",
@@ -130,6 +131,10 @@ def get_device_capability(device=None) -> tuple[int, int] | None:
 def can_device_access_peer(device_id, peer_device_id) -> bool:
     """Whether a card can read the memory of another one."""
     return _C.can_device_access_peer(device_id, peer_device_id)
+
+
+def ipc_collect() -> None:
+    """Does nothing: npu tensors are copied between processes, so that no memory waits for another process."""
 
 
 def utilization(device=None) -> int:

@@ -1,11 +1,11 @@
-"""Streams and events. torch.npu re-exports all of it; Event and the two lookups are native (csrc/python)."""
+"""Streams and events. torch.npu re-exports all of it; what events do and the two lookups are native (csrc/python)."""
 
 import ctypes
 
 import torch
 
 from torch_npu import _C
-from torch_npu._C import Event, current_stream, default_stream
+from torch_npu._C import current_stream, default_stream
 from torch_npu.npu.devices import current_device, set_device
 
 __all__ = [
@@ -21,13 +21,19 @@ __all__ = [
 ]
 
 
+class Event(_C.Event):
+    """Event(enable_timing=False, blocking=False, interprocess=False, external=False)
+
+    A point in the work of a stream: to wait for, to order streams by, or to measure time with. `blocking` and `external`
+    are accepted for compatibility: a waiting thread always sleeps, and there are no graphs yet to record an event outside of.
+    """
+
+
 class Stream(torch.Stream):
     """A queue of work of one card. Work of one stream runs in order; streams run independently.
 
     `priority`: lower numbers run first. The streams of a card come from a pool, as those of torch.cuda do.
     """
-
-    __slots__ = ()
 
     def __new__(cls, device=None, priority=0, **kwargs):
         if "stream_id" in kwargs:
@@ -77,8 +83,6 @@ class Stream(torch.Stream):
 
 class ExternalStream(Stream):
     """A stream that another library has made and keeps alive: `stream_ptr` is its aclrtStream as an int."""
-
-    __slots__ = ()
 
     def __new__(cls, stream_ptr, device=None, **kwargs):
         return _C.new_external_stream(cls, stream_ptr, device)

@@ -16,12 +16,15 @@ _DTYPES = {
     "Long": torch.int64,
     "Short": torch.int16,
 }
+_STORAGES_ONLY = {"ComplexDouble": torch.complex128, "ComplexFloat": torch.complex64}
 
 
 class _TensorType(type):
     dtype: torch.dtype
     is_npu = True
     is_sparse = False
+    # Tensor.type() reads the C name of a type, which for one made in Python is the name that it was made with.
+    __name__ = property(lambda cls: cls.__qualname__)
 
     def __instancecheck__(cls, instance) -> bool:
         return isinstance(instance, torch.Tensor) and instance.is_npu and instance.dtype == cls.dtype
@@ -49,9 +52,12 @@ class _StorageType(_LegacyStorage):
 
 
 __all__ = []
-for _name, _dtype in _DTYPES.items():
+for _name, _dtype in {**_DTYPES, **_STORAGES_ONLY}.items():
     # torch finds the device of a legacy storage type in the last part of its module's name.
     _body = {"__module__": "torch.npu", "__doc__": f"Legacy type: {_dtype} on the npu."}
-    globals()[f"{_name}Tensor"] = _TensorType(f"{_name}Tensor", (), {**_body, "dtype": _dtype})
     globals()[f"{_name}Storage"] = type(_StorageType)(f"{_name}Storage", (_StorageType,), {**_body, "_dtype": _dtype})
-    __all__ += [f"{_name}Tensor", f"{_name}Storage"]
+    __all__.append(f"{_name}Storage")
+    if _name in _DTYPES:
+        _body |= {"__qualname__": f"{_name}Tensor", "dtype": _dtype}
+        globals()[f"{_name}Tensor"] = _TensorType(f"torch.npu.{_name}Tensor", (), _body)
+        __all__.append(f"{_name}Tensor")

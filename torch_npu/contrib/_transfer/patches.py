@@ -4,16 +4,15 @@ A module that is not imported yet is changed right after its import: importing a
 """
 
 import importlib
-import importlib.abc
-import importlib.util
 import inspect
-import sys
 from collections.abc import Container, Iterable
+from functools import partial
 
 import torch
 from torch.jit import _builtins
 from torch.utils import _device
 
+from torch_npu._after_import import after_import
 from torch_npu.contrib._transfer import arguments, script, table, wrappers
 from torch_npu.contrib._transfer.report import Report, Row
 
@@ -33,13 +32,13 @@ def report() -> Report:
 
 
 def apply(exclude: Iterable[str]) -> None:
-    from torch_npu.contrib._transfer.replacements import REPLACEMENTS, UNLESS_NPU_HAS_IT, cuda_checkpoints
+    from torch_npu.contrib._transfer.replacements import REPLACEMENTS, cuda_checkpoints
 
     excluded[:] = exclude
     arguments.enabled = True
     _device._device_constructors()  # torch keeps a set of its factories: it is to hold the originals
     for module, source in table.MODULES.items():
-        _mirror(module, importlib.import_module(source), but=REPLACEMENTS.keys() - UNLESS_NPU_HAS_IT)
+        _mirror(module, importlib.import_module(source), but=REPLACEMENTS)
     for name, ours in table.RENAMED.items():
         if hasattr(torch.npu, ours):
             _patch(name, f"is torch.npu.{ours}", lambda _, row, ours=ours: getattr(torch.npu, ours))
@@ -47,8 +46,6 @@ def apply(exclude: Iterable[str]) -> None:
         if name not in _rows and not hasattr(torch.npu, name.rpartition(".")[2]):
             _patch(name, "refused with a reason", lambda _, row, name=name, reason=reason: wrappers.refusing(name, reason, row))
     for name, make in REPLACEMENTS.items():
-        if name in UNLESS_NPU_HAS_IT and hasattr(torch.npu, name.rpartition(".")[2]):
-            continue
         _patch(name, "does on npu what it does on CUDA", make)
     for name, spec in table.ARGUMENTS.items():
         _patch(name, f"rewrites {_words(spec)}", lambda old, row, spec=spec: wrappers.rewriting(old, spec, row))
@@ -56,7 +53,6 @@ def apply(exclude: Iterable[str]) -> None:
         _patch(name, f"rewrites {_words(spec)}", lambda old, row, spec=spec: wrappers.stand_in(old, spec, row))
     _patch("torch.jit.frontend.parse_def", "TorchScript sources: cuda means npu", script.make_parse_def)
     torch.serialization.register_package(15, lambda obj: None, cuda_checkpoints)
-    sys.meta_path.insert(0, _after_import)
 
 
 def undo() -> None:
@@ -65,7 +61,6 @@ def undo() -> None:
     if not is_active():
         return
     arguments.enabled = False
-    sys.meta_path.remove(_after_import)
     torch.serialization._package_registry[:] = [
         entry for entry in torch.serialization._package_registry if entry[2] is not cuda_checkpoints
     ]
@@ -112,10 +107,13 @@ def _patch(target: str, effect: str, make) -> None:
     if _is_excluded(name):
         return
     module, path = target.split(":") if ":" in target else target.rsplit(".", 1)
-    if module in sys.modules:
-        _change(sys.modules[module], path.split("."), name, effect, make)
-    else:
-        _pending.setdefault(module, []).append((path.split("."), name, effect, make))
+    _pending.setdefault(module, []).append((path.split("."), name, effect, make))
+    after_import(module, partial(_change_pending, module))
+
+
+def _change_pending(name: str, module) -> None:
+    for change in _pending.pop(name, ()):
+        _change(module, *change)
 
 
 def _change(owner, path: list[str], target: str, effect: str, make) -> None:
@@ -145,25 +143,3 @@ def _own(owner, name: str):
 def _remove(owner, name: str) -> None:
     _saved.append((owner, name, _own(owner, name)))
     delattr(owner, name)
-
-
-class _AfterImport(importlib.abc.MetaPathFinder):
-    def find_spec(self, fullname, path=None, target=None):
-        if fullname not in _pending:
-            return None
-        changes = _pending.pop(fullname)
-        spec = importlib.util.find_spec(fullname)
-        if spec is None or spec.loader is None:
-            return spec
-        execute = spec.loader.exec_module
-
-        def exec_module(module):
-            execute(module)
-            for change in changes:
-                _change(module, *change)
-
-        spec.loader.exec_module = exec_module
-        return spec
-
-
-_after_import = _AfterImport()

@@ -139,6 +139,10 @@ def _capability_part(index: int) -> Callable:
     return lambda original, row: property(lambda properties: capability()[index])
 
 
+def _handle(name: str) -> Callable:
+    return lambda original, row: property(lambda owner: getattr(owner, name))
+
+
 REPLACEMENTS: dict[str, Callable] = {
     "torch:Tensor.cuda": _tensor_cuda,
     "torch:Tensor.is_cuda": _is_cuda,
@@ -155,8 +159,9 @@ REPLACEMENTS: dict[str, Callable] = {
     "torch.cuda.get_device_capability": _no_arguments(lambda device=None: capability()),
     "torch_npu._C:_NPUDeviceProperties.major": _capability_part(0),
     "torch_npu._C:_NPUDeviceProperties.minor": _capability_part(1),
+    "torch_npu.npu.streams:Stream.cuda_stream": _handle("npu_stream"),
+    "torch_npu.npu.streams:Event.cuda_event": _handle("npu_event"),
     "torch.cuda.amp.common.amp_definitely_not_available": _no_arguments(lambda: not torch.npu.is_available()),
-    "torch.cuda.ipc_collect": _no_arguments(lambda: None),  # npu tensors are not shared between processes
     "torch.distributed.is_nccl_available": _is_nccl_available,
     "torch.distributed.distributed_c10d.is_nccl_available": _is_nccl_available,
     "torch.distributed.ProcessGroupNCCL": _process_group_nccl,
@@ -164,8 +169,6 @@ REPLACEMENTS: dict[str, Callable] = {
     "torch.distributed:Backend.default_device_backend_map": _default_backends,
     "torch.autograd.profiler:profile.__init__": _autograd_profiler,
 }
-
-UNLESS_NPU_HAS_IT = {"torch.cuda.ipc_collect"}
 
 
 def cuda_checkpoints(obj, location: str):

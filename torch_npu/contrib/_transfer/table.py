@@ -17,6 +17,9 @@ _NEW = "new_empty new_empty_strided new_full new_ones new_tensor new_zeros".spli
 ARGUMENTS: dict[str, str] = {
     **{f"torch.{name}": "device" for name in _FACTORIES},
     **{f"torch:Tensor.{name}": "device" for name in _NEW},
+    "torch.nested.nested_tensor": "device",
+    "torch.nested.as_nested_tensor": "device@2",
+    "torch.random.fork_rng": "devices@0 device_type",
     "torch.fft.fftfreq": "device",
     "torch.fft.rfftfreq": "device",
     "torch:Tensor.to": "device@1",
