@@ -19,4 +19,5 @@ def launches(function: Callable[[], object]) -> int:
     torch.npu.synchronize()
     with Counted() as count:
         function()
+        torch.npu.synchronize()
     return count.tasks

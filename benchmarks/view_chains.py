@@ -1,64 +1,87 @@
-"""Copies through chains of views: launches and time, with COMBINED_ENABLE=0 and 1 and with one copy after every view.
+"""Copies through chains of views with COMBINED_ENABLE=0 and 1: launches and time.
 
-    python benchmarks/view_chains.py [--json]
+    python benchmarks/view_chains.py [--slices N] [--json]
 
-A chain ends in one copy, whatever the views before it. The reference makes every step contiguous, as a device without strided
-copies has to. The variable changes nothing here; both columns are measured, in processes of their own, in CPU time of one thread.
+With 1 a chain is one copy, with 0 each kind of view in it is one. Both sides run in a process of their own and answer one short
+slice at a time, in turn; a time is the median of the slices' thread-CPU time, on one thread. Each result is compared with the CPU's.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import multiprocessing
 import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable
 
 import torch
-from launches import launches
-from slices import interleaved, table
-
-import torch_npu  # noqa: F401
+from slices import slice_ns, table
 
 View = Callable[[torch.Tensor], torch.Tensor]
-SHAPE = (64, 48, 128)
-CHAINS: dict[str, tuple[View, ...]] = {
-    "permute, slice": (lambda t: t.permute(2, 0, 1), lambda t: t[:, 8:56]),
-    "slice, permute": (lambda t: t[:, ::2], lambda t: t.permute(0, 2, 1)),
-    "transpose, select": (lambda t: t.transpose(0, 1), lambda t: t.select(2, 5)),
-    "select, transpose": (lambda t: t.select(1, 7), lambda t: t.t()),
-    "transpose, narrow": (lambda t: t.transpose(1, 2), lambda t: t.narrow(0, 3, 16)),
-    "select, expand": (lambda t: t.select(2, 2), lambda t: t.expand(16, 64, 48)),
-    "narrow, expand": (lambda t: t.narrow(1, 4, 1), lambda t: t.expand(64, 48, 128)),
-    "slice, slice": (lambda t: t[:, ::2], lambda t: t[..., ::2]),
-    "permute, slice, select": (lambda t: t.permute(1, 2, 0), lambda t: t[:, 16:112], lambda t: t.select(2, 9)),
-    "transpose, narrow, expand": (lambda t: t.transpose(0, 2), lambda t: t.narrow(1, 5, 1), lambda t: t.expand(128, 40, 64)),
+SHAPES = ((8, 6, 16), (64, 48, 128))
+CHAINS: dict[str, View] = {  # of a tensor [a, b, c]
+    "permute, slice": lambda t: t.permute(2, 0, 1)[:, ::2],
+    "slice, permute": lambda t: t[:, ::2].permute(0, 2, 1),
+    "transpose, select": lambda t: t.transpose(0, 1).select(2, 5),
+    "select, transpose": lambda t: t.select(1, 5).t(),
+    "transpose, narrow": lambda t: t.transpose(1, 2).narrow(2, 1, 4),
+    "select, expand": lambda t: t.select(2, 2).expand(4, -1, -1),
+    "narrow, expand": lambda t: t.narrow(1, 4, 1).expand(-1, 4, -1),
+    "transpose, expand": lambda t: t.transpose(0, 1).unsqueeze(1).expand(-1, 4, -1, -1),
+    "permute, slice, select": lambda t: t.permute(2, 0, 1)[:, ::2].select(2, 3),
+    "transpose, narrow, expand": lambda t: t.transpose(0, 2).narrow(1, 1, 4).unsqueeze(0).expand(3, -1, -1, -1),
 }
+OF_TWO = [name for name in CHAINS if name.count(",") == 1]
 
 
-def measure(slices: int) -> dict[str, dict[str, float]]:
+def serve(combined: str, requests) -> None:
+    """The process of one side: answers (shape, chain, None) with the launches, (shape, chain, calls) with nanoseconds a call."""
+    os.environ["COMBINED_ENABLE"] = combined
+    from launches import launches
+
+    import torch_npu  # noqa: F401
+
     torch.set_num_threads(1)
-    base = torch.arange(64 * 48 * 128, dtype=torch.float32).reshape(SHAPE).npu()
-    rows = {}
-    for name, views in CHAINS.items():
-        def combined(views=views):
-            t = base
-            for view in views:
-                t = view(t)
-            return t.contiguous()
+    host = {shape: torch.arange(math.prod(shape), dtype=torch.float32).reshape(shape) for shape in SHAPES}
+    card = {(shape, name): chain(t.npu()) for shape, t in host.items() for name, chain in CHAINS.items()}
+    for shape, name, calls in iter(requests.recv, None):
+        copy = card[shape, name].contiguous
+        if calls is None:
+            assert torch.equal(copy().cpu(), CHAINS[name](host[shape])), f"{name} of {shape} differs from the CPU's"
+            requests.send(launches(copy))
+        else:
+            requests.send(slice_ns(copy, calls))
 
-        def stepwise(views=views):
-            t = base
-            for view in views:
-                t = view(t).contiguous()
-            return t
 
-        assert torch.equal(combined().cpu(), stepwise().cpu()), name
-        times = interleaved({"chain": combined, "steps": stepwise}, slices, 3)
-        rows[name] = {"launches": launches(combined), "us": times["chain"] / 1e3, "launches by steps": launches(stepwise),
-                      "us by steps": times["steps"] / 1e3}
+def measure(slices: int) -> list[dict]:
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # both sides on one core, which is no faster for one of them
+    context, sides = multiprocessing.get_context("spawn"), {}
+    for combined in ("0", "1"):
+        sides[combined], there = context.Pipe()
+        context.Process(target=serve, args=(combined, there), daemon=True).start()
+
+    def ask(combined: str, *request):
+        sides[combined].send(request)
+        return sides[combined].recv()
+
+    rows = []
+    for shape in SHAPES:
+        for name in CHAINS:
+            row = {"shape": shape, "chain": name, "launches": {side: ask(side, shape, name, None) for side in sides}}
+            calls = max(3, int(5e5 / ask("1", shape, name, 20)))
+            samples = {side: [] for side in sides}
+            for i in range(slices):
+                for side in sorted(sides, reverse=bool(i % 2)):
+                    samples[side].append(ask(side, shape, name, calls))
+            row["us"] = {side: statistics.median(ns) / 1e3 for side, ns in samples.items()}
+            row["0 : 1"] = row["us"]["0"] / row["us"]["1"]
+            rows.append(row)
+            print(f"{name} of {shape}: {2 * slices} slices", file=sys.stderr)
+    for side in sides.values():
+        side.send(None)
     return rows
 
 
@@ -66,27 +89,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--slices", type=int, default=100)
-    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.measure:
-        print(json.dumps(measure(options.slices)))
-        return
-    found = {}
-    for value in ("0", "1"):
-        command = [sys.executable, os.path.abspath(__file__), "--measure", "--slices", str(options.slices)]
-        found[value] = json.loads(subprocess.run(command, env={**os.environ, "COMBINED_ENABLE": value}, check=True,
-                                                 capture_output=True, text=True).stdout)
+    rows = measure(options.slices)
     if options.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(rows, indent=1))
         return
-    rows = []
-    for name in CHAINS:
-        off, on = found["0"][name], found["1"][name]
-        rows.append((name, off["launches"], on["launches"], off["launches by steps"], f"{off['us']:.0f}", f"{on['us']:.0f}",
-                     f"{off['us by steps']:.0f}", f"{off['us by steps'] / off['us']:.1f}"))
-    print(table(rows, ("chain", "launches =0", "=1", "by steps", "us =0", "us =1", "us by steps", "steps : chain")))
-    pairs = [found["0"][name]["us by steps"] / found["0"][name]["us"] for name, views in CHAINS.items() if len(views) == 2]
-    print(f"geometric mean of the chains of two: {statistics.geometric_mean(pairs):.2f}")
+    print(table([(list(r["shape"]), r["chain"], r["launches"]["0"], r["launches"]["1"], f"{r['us']['0']:.1f}", f"{r['us']['1']:.1f}",
+                  f"{r['0 : 1']:.2f}") for r in rows],
+                ("shape", "chain", "launches =0", "=1", "us =0", "=1", "time 0 : 1")))
+    for shape in SHAPES:
+        pairs = [r["0 : 1"] for r in rows if r["shape"] == shape and r["chain"] in OF_TWO]
+        print(f"chains of two, {list(shape)}: geometric mean {statistics.geometric_mean(pairs):.2f}, least {min(pairs):.2f}")
 
 
 if __name__ == "__main__":

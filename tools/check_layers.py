@@ -33,8 +33,8 @@ CONFINED = {
     r"\bdlopen\s*\(":
         ("a dlopen", ["csrc/acl/library.cpp", "softnpu"]),
     r"\.cpu\(\)|\bkCPU\b":
-        ("CPU tensor work", ["csrc/ops/copy.cpp", "csrc/ops/fallback.cpp", "csrc/distributed/host_values.cpp", "csrc/python",
-                              "softnpu"]),
+        ("CPU tensor work", ["csrc/ops/copy.cpp", "csrc/ops/fallback.cpp", "csrc/ops/layout_fallback.cpp",
+                              "csrc/distributed/host_values.cpp", "csrc/python", "softnpu"]),
 }
 
 

@@ -2,19 +2,23 @@
 //
 // Note [Attention]
 // ~~~~~~~~~~~~~~~~
-// The fused way is taken where the CPU takes its own (shapes, masks, no dropout, the switches of torch.nn.attention), for
-// the types that the operator has. The operator wants
+// The fused way is taken where the CPU takes its own (shapes, masks, no dropout) and for the types that the operator
+// has. It stands for flash, memory-efficient and overrideable attention alike: the switches of torch.nn.attention allow
+// it with any of the three. Under functorch (vmap, jvp) the plain way is taken, whose operators have all the rules. The
+// operator wants
 //  - a mask to add ("pse") of full size in its last two dimensions;
 //  - its operands dense, with heads before the sequence (BNSD) or after it (BSND), as a projection leaves them;
 //  - for causal attention from the first row (sparse_mode 2) a fixed triangle of 2048 x 2048 that hides.
-// It gives the maximum and the sum of each row's softmax, eight times over. torch keeps one number, their logarithmic sum; the
-// backward operator takes it as a maximum with the sum 1, which is the same softmax.
+// It gives the maximum and the sum of each row's softmax, eight times over. torch keeps one number, their logarithmic
+// sum; the backward operator takes it as a maximum with the sum 1, which is the same softmax.
 #include <ATen/ATen.h>
 #include <ATen/SDPBackend.h>
 #include <ATen/native/transformers/attention.h>
-#include <ATen/ops/_fused_sdp_choice_native.h>
+#include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -51,15 +55,47 @@ class Layout {
   bool sequence_first_;
 };
 
-bool has_type(at::ScalarType dtype) { return dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16; }
+bool warn_unless(bool fits, const char* reason, bool warn) {
+  if (!fits && warn) TORCH_WARN(reason);
+  return fits;
+}
 
-int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask, double dropout,
-               bool causal, std::optional<double> scale, bool grouped) {
-  const int64_t choice = at::native::_fused_sdp_choice_cpp(query, key, value, mask, dropout, causal, scale, grouped);
-  if (choice != static_cast<int64_t>(at::SDPBackend::flash_attention)) return choice;
-  const bool fits = has_type(query.scalar_type()) && query.size(-1) == value.size(-1) && !(mask && mask->requires_grad()) &&
-                    has_op("aclnnFlashAttentionScore") && at::globalContext().userEnabledOverrideableSDP();
-  return static_cast<int64_t>(fits ? at::SDPBackend::overrideable : at::SDPBackend::math);
+// Included on a thread for as long as it has a transform (vmap, grad, jvp) on its stack.
+bool under_functorch() {
+  return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+}
+
+// Whether the fused way can be taken; with `warn`, why it cannot. Upstream's conditions for the CPU, then the
+// operator's.
+bool can_fuse(const sdp::sdp_params& p, bool warn) {
+  constexpr std::array kTypes{at::kFloat, at::kHalf, at::kBFloat16};
+  const auto size = [](const Tensor& t) { return t.sym_size(-1); };
+  return sdp::check_nested_tensor(p, warn) && sdp::check_for_dropout(p, warn) && sdp::check_tensor_shapes(p, warn) &&
+         sdp::check_batch_size_and_num_heads_dense</*supports_gqa=*/true>(p, warn) &&
+         sdp::check_attn_mask_shape(p, warn) && sdp::check_nonzero_sequence_lengths_dense(p, warn) &&
+         sdp::check_last_dim_stride_equals_1_dense</*ignore_singleton_dim=*/false>(p, warn) &&
+         sdp::check_tensor_dtype(p, kTypes, warn) &&
+         warn_unless(size(p.query) == size(p.key) && size(p.query) == size(p.value),
+                     "The heads of query, key and value differ in size.", warn) &&
+         warn_unless(!(p.attn_mask && p.attn_mask->requires_grad()), "The mask requires a gradient.", warn) &&
+         warn_unless(!under_functorch(), "A transform of functorch is active.", warn) &&
+         warn_unless(has_op("aclnnFlashAttentionScore"), "The device library has no operator aclnnFlashAttentionScore.",
+                     warn);
+}
+
+int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
+               double dropout, bool causal, std::optional<double>, bool grouped) {
+  const sdp::sdp_params params{query, key, value, mask, dropout, causal, grouped};
+  auto& context = at::globalContext();
+  const bool plain = context.userEnabledMathSDP();
+  const bool fused =
+      context.userEnabledFlashSDP() || context.userEnabledMemEfficientSDP() || context.userEnabledOverrideableSDP();
+  const bool plain_first = context.sDPPriorityOrder().front() == at::SDPBackend::math;
+  if (fused && !(plain && plain_first) && can_fuse(params, false))
+    return static_cast<int64_t>(at::SDPBackend::overrideable);
+  if (plain) return static_cast<int64_t>(at::SDPBackend::math);
+  if (fused) can_fuse(params, true);
+  TORCH_CHECK(false, "No viable backend for scaled_dot_product_attention was found.");
 }
 
 // Made once per card and kept, beside the caching allocator: it is no memory of the program's. The operator only reads it,

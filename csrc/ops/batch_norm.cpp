@@ -1,6 +1,5 @@
 // Batch normalisation: the forms that upstream's front functions and autograd formulas call.
 #include <ATen/ATen.h>
-#include <ATen/native/Resize.h>
 
 #include "exec.h"
 #include "registry.h"
@@ -36,21 +35,19 @@ Three legit_no_stats(const Tensor& input, const Optional& weight, const Optional
 }
 
 // Results into out= tensors; the statistics of a call without training are left alone, as they have no elements.
-std::tuple<Tensor&, Tensor&, Tensor&> write_out(const Three& result, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
-  const auto write = [](Tensor& to, const Tensor& from) {
-    at::native::resize_output(to, from.sizes());
-    to.copy_(from);
-  };
-  write(out, std::get<0>(result));
-  write(save_mean, std::get<1>(result));
-  write(save_invstd, std::get<2>(result));
+std::tuple<Tensor&, Tensor&, Tensor&> write_all(const Three& result, Tensor& out, Tensor& save_mean,
+                                                Tensor& save_invstd) {
+  write_out(out, std::get<0>(result));
+  write_out(save_mean, std::get<1>(result));
+  write_out(save_invstd, std::get<2>(result));
   return {out, save_mean, save_invstd};
 }
 
 std::tuple<Tensor&, Tensor&, Tensor&> forward_out(const Tensor& input, const Optional& weight, const Optional& bias,
                                                   const Optional& running_mean, const Optional& running_var, bool training,
                                                   double momentum, double eps, Tensor& out, Tensor& save_mean, Tensor& save_invstd) {
-  return write_out(forward(input, weight, bias, running_mean, running_var, training, momentum, eps), out, save_mean, save_invstd);
+  return write_all(forward(input, weight, bias, running_mean, running_var, training, momentum, eps), out, save_mean,
+                   save_invstd);
 }
 
 std::tuple<Tensor&, Tensor&, Tensor&> legit_out(const Tensor& input, const Optional& weight, const Optional& bias, Tensor& running_mean,

@@ -2,6 +2,7 @@
 // The messages are upstream's, so that a program sees the same exception on npu as on the CPU.
 #pragma once
 
+#include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
 
 #include <optional>
@@ -10,6 +11,10 @@
 namespace npu::ops {
 
 using at::Tensor;
+
+// "value cannot be converted to type ... without overflow", for a number that a kernel takes in the tensor's type.
+void check_fits(const Tensor& self, const c10::Scalar& value);
+void check_clamp(const Tensor& self, const std::optional<c10::Scalar>& min, const std::optional<c10::Scalar>& max);
 
 void check_where(const Tensor& condition);
 void check_dot(const Tensor& self, const Tensor& other);
@@ -22,6 +27,11 @@ void check_floating(const Tensor& self, const char* op);
 void check_not_complex(const Tensor& self, const char* op);
 void check_same_dtype(const Tensor& self, const Tensor& source, const char* op);
 void check_complex_parts(const Tensor& real, const Tensor& imag);
+void check_put(const Tensor& self, const Tensor& index, const Tensor& source, bool accumulate);
+void check_take(const Tensor& self, const Tensor& index);
+void check_index_put(const Tensor& self, at::IOptTensorListRef indices, const Tensor& values);
+// index_put_ reads neither values nor indices from the tensor that it writes.
+void check_apart(const Tensor& self, at::IOptTensorListRef indices, const Tensor& values, bool accumulate);
 void check_masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& source);
 void check_grid(const Tensor& input, const Tensor& grid, int64_t interpolation_mode);
 void check_boundaries(const Tensor& boundaries);
@@ -30,9 +40,17 @@ void check_search(const Tensor& sequence, const Tensor& values, bool right, std:
 void check_channel_shuffle(const Tensor& self, int64_t groups);
 void check_kth(const Tensor& self, int64_t k, int64_t dim);
 void check_reduced_dim(const Tensor& self, int64_t dim, const char* op);  // the dimension must have elements
+void check_not_empty(const Tensor& self, const char* op);                 // what is reduced to one number
+void check_histc(int64_t bins, const c10::Scalar& min, const c10::Scalar& max);
+void check_square(const Tensor& self, const char* op);  // batches of square matrices with fractions
+void check_ctc(const Tensor& log_probs, const Tensor& targets, at::IntArrayRef input_lengths,
+               at::IntArrayRef target_lengths, int64_t blank);
 void check_nll2d(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight);
 
 // Raises torch.linalg.LinAlgError for the first matrix that `info` names. Waits for the device.
 void check_linalg(const Tensor& info, const char* op, bool is_matrix);
+// The same for singular values or eigenvalues that are NaN.
+void check_converged(const Tensor& values, const char* op, bool is_matrix);
+void check_finite(const Tensor& self, const char* op);
 
 }  // namespace npu::ops

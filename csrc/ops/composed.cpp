@@ -2,8 +2,9 @@
 #include <ATen/ATen.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/BucketizationUtils.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/glu_backward_jvp_native.h>
+#include <ATen/ops/pixel_shuffle_native.h>
+#include <ATen/ops/pixel_unshuffle_native.h>
 
 #include "registry.h"
 #include "rules.h"
@@ -13,13 +14,6 @@ namespace npu::ops {
 namespace {
 
 using c10::Scalar;
-
-Tensor& write_out(Tensor& out, const Tensor& result) {
-  TORCH_CHECK(c10::canCast(result.scalar_type(), out.scalar_type()), "result type ", result.scalar_type(),
-              " can't be cast to the desired output type ", out.scalar_type());
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result);
-}
 
 Tensor floor_divide(const Tensor& self, const Tensor& other) { return at::div(self, other, "floor"); }
 Tensor& floor_divide_(Tensor& self, const Tensor& other) { return self.div_(other, "floor"); }
@@ -77,6 +71,14 @@ Tensor& scaled_mm_out(const Tensor& self, const Tensor& mat2, const Tensor& scal
                       const std::optional<Tensor>& bias, const std::optional<Tensor>& scale_result,
                       std::optional<at::ScalarType> out_dtype, bool fast, Tensor& out) {
   return write_out(out, scaled_mm(self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, fast));
+}
+
+// Upstream's compositions lose channels_last, which the CPU keeps.
+Tensor pixel_shuffle(const Tensor& self, int64_t factor) {
+  return at::native::math_pixel_shuffle(self, factor).contiguous(self.suggest_memory_format());
+}
+Tensor pixel_unshuffle(const Tensor& self, int64_t factor) {
+  return at::native::math_pixel_unshuffle(self, factor).contiguous(self.suggest_memory_format());
 }
 
 Tensor count_nonzero(const Tensor& self, at::IntArrayRef dim) { return self.ne(0).sum(dim); }
@@ -177,6 +179,8 @@ NPU_REGISTER(composed) {
   manual("aten::_scaled_mm", "out", &scaled_mm_out);
   manual("aten::glu_jvp", "", &glu_jvp);
   manual("aten::glu_backward_jvp", "", &at::native::glu_backward_jvp);
+  manual("aten::pixel_shuffle", "", &pixel_shuffle);
+  manual("aten::pixel_unshuffle", "", &pixel_unshuffle);
   manual("aten::mvlgamma", "out", &mvlgamma_out);
   manual("aten::narrow_copy", "out", &narrow_copy_out);
   manual("aten::index_fill_", "int_Tensor", &index_fill_tensor);

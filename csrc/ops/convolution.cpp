@@ -20,8 +20,11 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
                    at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding, int64_t groups) {
   CardGuard guard(input);
   check_same_device("convolution", {&input, &weight});
-  auto out = empty(output_sizes(input, weight, stride, padding, dilation, transposed, output_padding, groups), input.scalar_type(),
-                   input.dim() == 4 ? input.suggest_memory_format() : at::MemoryFormat::Contiguous);
+  // In the words that upstream has for the bias, which it checks itself.
+  TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.dtype().name(), ") and weight type (",
+              weight.dtype().name(), ") should be the same");
+  auto out = empty(output_sizes(input, weight, stride, padding, dilation, transposed, output_padding, groups),
+                   input.scalar_type(), at::native::_conv_suggest_memory_format_impl(input, weight, /*enabled=*/true));
   if (out.numel() == 0) return out;
   NPU_EXEC(aclnnConvolution, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, out, cube_math_type());
   return out;

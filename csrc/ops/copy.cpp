@@ -3,14 +3,19 @@
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
+#include <c10/util/irange.h>
+
+#include <algorithm>
 
 #include "acl/check.h"
+#include "acl/config.h"
 #include "acl/library.h"
 #include "exec.h"
 #include "registry.h"
 #include "runtime/caching_allocator.h"
 #include "runtime/event.h"
 #include "runtime/host_allocator.h"
+#include "runtime/kernel_trace.h"
 #include "runtime/stream.h"
 #include "runtime/task_queue.h"
 #include "tensor.h"
@@ -33,6 +38,7 @@ void run_memcpy(void* payload) {
 }
 
 void memcpy_async(void* to, const void* from, size_t bytes, aclrtMemcpyKind kind) {
+  const kernel_trace::Span span("aclrtMemcpyAsync");
   const Memcpy m{to, from, bytes, kind, current_stream_handle()};
   task_queue::push(&run_memcpy, &m, sizeof(m));
 }
@@ -56,11 +62,62 @@ void launch_copy(const Tensor& dst, const Tensor& src) {
   }
 }
 
+using Dims = c10::SmallVector<int64_t, 6>;
+
+Dims by_stride(Dims dims, at::IntArrayRef strides) {
+  std::stable_sort(dims.begin(), dims.end(), [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
+  return dims;
+}
+
+// Note [Chains of views]: a copy takes any strides, so a chain of views costs one launch. With COMBINED_ENABLE=0 each
+// kind of view in it is a copy of its own: what slices leave, then its permutation, then its expansion. This makes all
+// but the last one; copying the tensor that it returns into `dst` is that.
+Tensor all_but_last_view(const Tensor& dst, const Tensor& src) {
+  Dims strides(src.strides().begin(), src.strides().end()), dims;
+  bool expanded = false;
+  for (const auto d : c10::irange(src.dim())) {
+    if (src.size(d) == 1) continue;
+    if (strides[d] == 0)
+      expanded = true;
+    else
+      dims.push_back(d);
+  }
+  const auto stored = by_stride(dims, strides), wanted = by_stride(dims, dst.strides());
+
+  Tensor base = src;
+  const auto view = [&](const Dims& order) {
+    Dims sizes, steps;
+    for (const auto d : order) sizes.push_back(src.size(d)), steps.push_back(strides[d]);
+    return base.as_strided(sizes, steps);
+  };
+  const auto pack = [&](const Dims& order) {
+    const auto part = view(order);
+    base = empty(part.sizes(), part.scalar_type());
+    launch_copy(base, part);
+    for (const auto i : c10::irange(order.size())) strides[order[i]] = base.stride(i);
+  };
+  const bool sliced = !view(stored).is_contiguous(), permuted = stored != wanted;
+  if (sliced && (permuted || expanded)) pack(stored);
+  if (permuted && expanded) pack(wanted);
+  return base.is_same(src) ? src : base.as_strided(src.sizes(), strides);
+}
+
+void copy_views(const Tensor& dst, const Tensor& src) {
+  static const bool combined = config::combined_views();
+  launch_copy(dst, combined ? src : all_but_last_view(dst, src));
+}
+
+void copy_from_host(const Tensor& dst, const Tensor& src, bool non_blocking);
+
 void copy_on_card(const Tensor& dst, const Tensor& src) {
+  at::assert_no_partial_overlap(dst, src);
+  const auto unnamed = [](const Tensor& t) { return !has_acl_type(t.scalar_type()); };
+  if (dst.scalar_type() != src.scalar_type() && (unnamed(dst) || unnamed(src)))  // the host converts
+    return copy_from_host(dst, src.to(at::kCPU).to(dst.scalar_type()), false);
   if (same_layout(dst, src) && dst.data_ptr() != src.data_ptr())
     memcpy_async(dst.data_ptr(), src.const_data_ptr(), dst.nbytes(), ACL_MEMCPY_DEVICE_TO_DEVICE);
   else
-    launch_copy(dst, src);
+    copy_views(dst, src);
 }
 
 void move_bytes(const Tensor& host, void* to, const void* from, size_t bytes, aclrtMemcpyKind kind, bool non_blocking) {
@@ -87,7 +144,7 @@ void copy_to_host(const Tensor& dst, const Tensor& src, bool non_blocking) {
   auto packed = src;
   if (!src.is_contiguous() || src.scalar_type() != dst.scalar_type() || src.sizes() != dst.sizes()) {
     packed = empty(dst.sizes(), dst.scalar_type());
-    launch_copy(packed, src.expand(dst.sizes()));
+    copy_views(packed, src.expand(dst.sizes()));
   }
   if (dst.is_contiguous())
     return move_bytes(dst, dst.data_ptr(), packed.const_data_ptr(), dst.nbytes(), ACL_MEMCPY_DEVICE_TO_HOST, non_blocking);
@@ -103,7 +160,7 @@ void copy_between_cards(const Tensor& dst, const Tensor& src) {
   const auto from = current_stream(), to = current_stream(dst.device().index());
   if (!same_layout(dst, src)) {
     packed = empty(dst.sizes(), dst.scalar_type());
-    launch_copy(packed, src.expand(dst.sizes()));
+    copy_views(packed, src.expand(dst.sizes()));
   }
   Tensor landing = dst;
   if (!same_layout(dst, packed)) {
@@ -118,7 +175,7 @@ void copy_between_cards(const Tensor& dst, const Tensor& src) {
   done.block(to);
   if (!landing.is_same(dst)) {
     CardGuard there(dst);
-    launch_copy(dst, landing);
+    copy_views(dst, landing);
   }
 }
 
@@ -132,6 +189,7 @@ Tensor& copy_through(Tensor& self, Tensor plain_view, const Tensor& src, bool no
 Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
   TORCH_CHECK(self.defined() && src.defined(), "copy_: an undefined tensor was given");
   if (self.is_same(src)) return self;
+  if (src._is_zerotensor()) return self.zero_();  // has no memory; before the checks, as upstream
   if (src.is_sparse() || self.is_sparse()) TORCH_CHECK_NOT_IMPLEMENTED(false, "copy_ between npu and sparse tensors needs to_dense() first");
   at::assert_no_internal_overlap(self);
   // Lazy conjugation and negation: below here both sides are plain memory.

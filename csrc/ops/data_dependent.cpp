@@ -1,6 +1,7 @@
 // Operators whose result shape or value depends on data: they wait for the device.
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
 
@@ -22,9 +23,7 @@ Tensor find_nonzero(const Tensor& self) {
 
 Tensor& nonzero_out(const Tensor& self, Tensor& out) {
   TORCH_CHECK(out.scalar_type() == at::kLong, "nonzero: Expected out tensor to have scalar type Long but got ", out.scalar_type());
-  auto result = find_nonzero(self);
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result);
+  return write_out(out, find_nonzero(self));
 }
 
 Tensor select_masked(const Tensor& self, const Tensor& mask) {
@@ -40,9 +39,9 @@ Tensor select_masked(const Tensor& self, const Tensor& mask) {
 
 Tensor& masked_select_out(const Tensor& self, const Tensor& mask, Tensor& out) {
   TORCH_CHECK(self.scalar_type() == out.scalar_type(), "masked_select(): self and result must have the same scalar type");
-  auto result = select_masked(self, mask);
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result);
+  at::assert_no_overlap(out, self);
+  at::assert_no_overlap(out, mask);
+  return write_out(out, select_masked(self, mask));
 }
 
 bool all_equal(const Tensor& self, const Tensor& other) {
@@ -182,22 +181,23 @@ std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> lstsq_out(const Tensor& self, con
   check_same_device("torch.linalg.lstsq", {&self, &b});
   TORCH_CHECK(self.dim() >= 2, "torch.linalg.lstsq: input must have at least 2 dimensions.");
   TORCH_CHECK(b.dim() >= 1, "torch.linalg.lstsq: other must have at least 1 dimension.");
-  const int64_t batches = std::max<int64_t>(1, self.numel() / std::max<int64_t>(1, self.size(-1) * self.size(-2)));
+  // Right sides are matrices, or vectors if `b` has the rank of a batch of those.
+  const bool vectors =
+      b.dim() == 1 || (b.dim() == self.dim() - 1 && b.sizes() == self.sizes().slice(0, self.dim() - 1));
+  const auto each =
+      at::infer_size(self.sizes().slice(0, self.dim() - 2), b.sizes().slice(0, b.dim() - (vectors ? 1 : 2)));
+  const int64_t batches = c10::multiply_integers(each), columns = vectors ? 1 : b.size(-1);
   const int64_t small = std::min(self.size(-1), self.size(-2));
-  const int64_t room = std::max(self.numel(), b.numel()) * std::max<int64_t>(1, b.size(-1)) + self.size(-1) * b.numel();
   const auto real = c10::toRealValueType(self.scalar_type());
-  auto x = empty({room}, self.scalar_type()), r = empty({room}, real), k = empty({batches}, at::kLong), s = empty({batches * small}, real);
+  auto x = empty({batches * self.size(-1) * columns}, self.scalar_type()), r = empty({batches * columns}, real);
+  auto k = empty({batches}, at::kLong), s = empty({batches * small}, real);
   std::optional<c10::Scalar> limit;
   if (rcond.has_value()) limit = *rcond;
   const auto shapes = NPU_EXEC_SHAPES(softnpuLstsq, 4, self, b, limit, driver.value_or("gelsy"), x, r, k, s);
-  const auto write = [](Tensor& out, const Tensor& result) {
-    at::native::resize_output(out, result.sizes());
-    out.copy_(result);
-  };
-  write(solution, first_part(x, shapes[0]));
-  write(residuals, first_part(r, shapes[1]));
-  write(rank, first_part(k, shapes[2]));
-  write(singular_values, first_part(s, shapes[3]));
+  write_out(solution, first_part(x, shapes[0]));
+  write_out(residuals, first_part(r, shapes[1]));
+  write_out(rank, first_part(k, shapes[2]));
+  write_out(singular_values, first_part(s, shapes[3]));
   return {solution, residuals, rank, singular_values};
 }
 

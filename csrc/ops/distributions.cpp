@@ -65,6 +65,7 @@ Tensor sample_dirichlet(const Tensor& alpha, Generator generator) {
 
 Tensor poisson(const Tensor& rate, Generator generator) {
   CardGuard guard(rate);
+  TORCH_CHECK_NOT_IMPLEMENTED(rate.is_floating_point(), "\"poisson\" not implemented for '", rate.scalar_type(), "'");
   auto out = empty(rate.sizes(), rate.scalar_type());
   if (out.numel() == 0) return out;
   const auto [seed, offset] = reserve(generator, out);
@@ -93,7 +94,7 @@ Tensor& multinomial_out(const Tensor& self, int64_t num_samples, bool replacemen
   Target target(out, self.dim() == 1 ? sized({num_samples}, at::kLong) : sized({self.size(0), num_samples}, at::kLong));
   if (out.numel() == 0) return out;
   // Without replacement every category draws a number, with replacement every sample.
-  const auto [seed, offset] = reserve(generator, replacement ? target.tensor() : self);
+  const auto [seed, offset] = draw(generator, replacement ? target.tensor() : self);
   NPU_EXEC(aclnnMultinomial, self, num_samples, replacement, seed, offset, target.tensor());
   target.finish();
   return out;
@@ -109,12 +110,14 @@ Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement, Ge
 Tensor& rrelu_with_noise_out(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
                              Generator generator, Tensor& out) {
   CardGuard guard(self);
+  TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), "\"rrelu_with_noise\" not implemented for '",
+                              self.scalar_type(), "'");
   TORCH_CHECK(self.sizes() == noise.sizes() || !training, "noise tensor shape must match self tensor shape. Got self.shape = ", self.sizes(),
               " noise.shape = ", noise.sizes());
   TORCH_CHECK(lower.toDouble() <= upper.toDouble(), "Lower bound should be less than or equal to the upper bound");
-  Target target(out, like(self));
+  Target target(out, sized(self.sizes(), self), {&self});
   if (self.numel() == 0) return out;
-  const auto [seed, offset] = reserve(generator, self);
+  const auto [seed, offset] = draw(generator, self);
   NPU_EXEC(aclnnRReluWithNoise, self, noise, lower, upper, training, static_cast<int64_t>(seed), static_cast<int64_t>(offset), target.tensor());
   target.finish();
   return out;
@@ -122,7 +125,7 @@ Tensor& rrelu_with_noise_out(const Tensor& self, Tensor& noise, const Scalar& lo
 
 Tensor rrelu_with_noise(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training, Generator generator) {
   CardGuard guard(self);
-  auto out = make(like(self));
+  auto out = make(sized(self.sizes(), self));
   return rrelu_with_noise_out(self, noise, lower, upper, training, std::move(generator), out);
 }
 

@@ -1,6 +1,5 @@
 #include "fallback.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
 
@@ -20,7 +19,33 @@ std::map<std::string, uint64_t>& counts() {
   return *map;
 }
 
+// A tensor that the user left on the CPU would make the whole call one of the CPU, and its result too.
+void check_devices(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
+  std::optional<c10::Device> npu, cpu;
+  const auto look = [&](const at::Tensor& t) {
+    if (!t.defined()) return;
+    if (t.device().is_privateuseone()) npu = t.device();
+    if (t.is_cpu() && t.dim() > 0) cpu = t.device();
+  };
+  for (const auto& value : arguments) {
+    if (value.isTensor()) look(value.toTensor());
+    if (value.isTensorList())
+      for (const at::Tensor& t : value.toTensorList()) look(t);
+  }
+  TORCH_CHECK(!npu || !cpu, "Expected all tensors to be on the same device, but found at least two devices, ", *npu,
+              " and ", *cpu, "! (", op.operator_name(), ")");
+}
+
 void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  announce_fallback(op, *stack);
+  at::native::cpu_fallback(op, stack);
+}
+
+}  // namespace
+
+void announce_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  check_devices(op, stack);
   const auto name = c10::toString(op.operator_name());
   bool first;
   {
@@ -30,12 +55,10 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit
   TORCH_CHECK_NOT_IMPLEMENTED(!config::fallback_cpu_disabled(), "The operator '", name, "' has no npu kernel and the CPU "
       "fallback is disabled; unset TORCH_NPU_FALLBACK_CPU_DISABLE or move the tensors to the CPU for this call.");
   if (first)
-    TORCH_WARN("The operator '", name, "' runs on the CPU: it has no npu kernel yet. The result is correct, but slower. "
+    TORCH_WARN("The operator '", name,
+               "' runs on the CPU: it has no npu kernel yet. The result is correct, but slower. "
                "TORCH_NPU_FALLBACK_CPU_DISABLE=1 makes this an error.");
-  at::native::cpu_fallback(op, stack);
 }
-
-}  // namespace
 
 std::vector<std::pair<std::string, uint64_t>> fallback_counts() {
   std::lock_guard lock(mutex);

@@ -1,8 +1,12 @@
 #include "family_checks.h"
 
+#include "checks.h"
+
+#include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
+#include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/LossMulti.h>
 
 namespace npu::ops {
@@ -34,7 +38,8 @@ void check_multilabel_margin(const Tensor& self, const Tensor& target) {
   check_long(target);
 }
 
-void check_unpool(const Tensor& self, const Tensor& indices, at::IntArrayRef) {
+void check_unpool(const Tensor& self, const Tensor& indices, const char* op) {
+  at::globalContext().alertNotDeterministic(op);
   TORCH_CHECK(indices.scalar_type() == at::kLong, "elements in indices should be type int64 but got: ", indices.scalar_type());
   TORCH_CHECK(self.sizes() == indices.sizes(), "Expected shape of indices to be same as that of the input tensor (", self.sizes(),
               ") but got indices tensor with shape: ", indices.sizes());
@@ -47,6 +52,8 @@ void check_max_pool3d(const Tensor& self) {
                 self.sizes(), " and non-batch dimension ", self.size(d), " has length zero!");
 }
 
+void check_dims(const Tensor& self, at::IntArrayRef dims) { at::dim_list_to_bitset(dims, self.dim()); }
+
 void check_roll(const Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
   TORCH_CHECK(!shifts.empty(), "`shifts` required");
   if (dims.empty() && shifts.size() == 1) return;
@@ -57,8 +64,7 @@ void check_roll(const Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims
 
 void check_masked_fill(const Tensor& self, const Tensor& mask, const c10::Scalar& value) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ", mask.scalar_type());
-  TORCH_CHECK(self.is_complex() || !value.isComplex(), "value cannot be converted to type ", c10::toString(self.scalar_type()),
-              " without overflow");
+  check_fits(self, value);
   check_no_overlap(self);
   TORCH_CHECK(at::is_expandable_to(mask.sizes(), self.sizes()), "The expanded size of the mask must match the tensor, but they are ",
               mask.sizes(), " and ", self.sizes());
@@ -66,7 +72,10 @@ void check_masked_fill(const Tensor& self, const Tensor& mask, const c10::Scalar
 
 void check_masked_fill(const Tensor& self, const Tensor& mask, const Tensor& value) {
   TORCH_CHECK(value.dim() == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
-  check_masked_fill(self, mask, value.is_complex() ? c10::Scalar(c10::complex<double>(0, 1)) : c10::Scalar(0));
+  check_masked_fill(self, mask,
+                    value.is_cpu()       ? value.item()
+                    : value.is_complex() ? c10::Scalar(c10::complex<double>(0, 1))
+                                         : c10::Scalar(0));
 }
 
 void check_ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool left) {

@@ -15,8 +15,9 @@ void check_gelu(std::string_view approximate);
 void check_huber(double delta);
 void check_multi_margin(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight);
 void check_multilabel_margin(const Tensor& self, const Tensor& target);
-void check_unpool(const Tensor& self, const Tensor& indices, at::IntArrayRef output_size);
+void check_unpool(const Tensor& self, const Tensor& indices, const char* op);
 void check_max_pool3d(const Tensor& self);
+void check_dims(const Tensor& self, at::IntArrayRef dims);  // each at most once
 void check_roll(const Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims);
 void check_masked_fill(const Tensor& self, const Tensor& mask, const c10::Scalar& value);
 void check_masked_fill(const Tensor& self, const Tensor& mask, const Tensor& value);

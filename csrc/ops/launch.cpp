@@ -14,6 +14,7 @@
 #include "exec.h"
 #include "runtime/caching_allocator.h"
 #include "runtime/device.h"
+#include "runtime/kernel_trace.h"
 #include "runtime/stream.h"
 #include "runtime/task_queue.h"
 
@@ -42,7 +43,10 @@ C10_NOINLINE void resolve(AclOp& op) {
   const char* text = acl::api().aclGetRecentErrMsg();
   // CANN's words for a data type that an operator lacks, and ATen's.
   TORCH_CHECK_NOT_IMPLEMENTED(!text || !strstr(text, "not implemented for"), text);
-  TORCH_CHECK(false, op.name, " refused its arguments: ", text ? text : "no reason given", " (code ", code, ")");
+  const auto code_text = c10::str(" (code ", code, ")");
+  const std::string reason = text ? text : "no reason given";
+  TORCH_CHECK(false, op.name, " refused its arguments: ", reason,
+              reason.find(code_text) == std::string::npos ? code_text : "");
 }
 
 bool cache_usable() {
@@ -189,7 +193,7 @@ KnownTypes& known_types() {
 
 bool has_op(const char* name) { return acl::available() && acl::op_symbol(name) != nullptr; }
 
-void launch(AclOp& op, PhaseOne phase_one, Packer& a) {
+C10_ALWAYS_INLINE static void launch_untraced(AclOp& op, PhaseOne phase_one, Packer& a) {
   if (C10_UNLIKELY(!op.phase_two)) resolve(op);
   a.words[0] |= deterministic_bit();
   const aclrtStream stream = current_stream_handle();
@@ -208,6 +212,16 @@ void launch(AclOp& op, PhaseOne phase_one, Packer& a) {
   }
 }
 
+C10_NOINLINE static void launch_traced(AclOp& op, PhaseOne phase_one, Packer& a) {
+  const kernel_trace::Span span(op.name);
+  launch_untraced(op, phase_one, a);
+}
+
+void launch(AclOp& op, PhaseOne phase_one, Packer& a) {
+  if (C10_UNLIKELY(kernel_trace::recording.load(std::memory_order_relaxed))) return launch_traced(op, phase_one, a);
+  launch_untraced(op, phase_one, a);
+}
+
 std::vector<std::vector<int64_t>> launch_and_read_shapes(AclOp& op, PhaseOne phase_one, Packer& a, int outputs) {
   if (C10_UNLIKELY(!op.phase_two)) resolve(op);
   task_queue::drain();
@@ -217,7 +231,10 @@ std::vector<std::vector<int64_t>> launch_and_read_shapes(AclOp& op, PhaseOne pha
   if (const int code = phase_one(op.phase_one, arguments, &p.workspace_size, &p.executor)) phase_one_failed(op, code);
   c10::DataPtr workspace;
   if (p.workspace_size) workspace = caching_allocator::allocate_workspace(p.workspace_size);
-  run(op, p, workspace.get(), current_stream_handle());
+  {
+    const kernel_trace::Span span(op.name);
+    run(op, p, workspace.get(), current_stream_handle());
+  }
   current_stream().synchronize();
   return arguments.view_shapes(outputs);
 }

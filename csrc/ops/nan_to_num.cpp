@@ -24,7 +24,7 @@ Tensor& nan_to_num_out(const Tensor& self, std::optional<double> nan, std::optio
   TORCH_CHECK(self.scalar_type() == out.scalar_type(), "nan_to_num: dtype of out: ", out.scalar_type(), " should be same as input: ",
               self.scalar_type());
   CardGuard guard(self);
-  Target target(out, like(self));
+  Target target(out, elementwise(self), {&self});
   const auto type = real_type(self);
   const double most = largest_value(type);
   if (c10::isIntegralType(type, true)) {

@@ -68,15 +68,21 @@ bool has_acl_type(at::ScalarType dtype) { return find_acl_type(dtype) != ACL_DT_
 
 aclDataType acl_type(at::ScalarType dtype) {
   const auto type = find_acl_type(dtype);
-  TORCH_CHECK_TYPE(type != ACL_DT_UNDEFINED, "npu operators do not take tensors of type ", dtype, "; convert to a supported type first");
+  // Not a TypeError: Python would go on to the reflected operator, and take == for the question whether they are one
+  // object.
+  TORCH_CHECK_NOT_IMPLEMENTED(type != ACL_DT_UNDEFINED, "npu operators do not take tensors of type ", dtype,
+                              "; convert to a supported type first");
   return type;
 }
 
 void Packer::add(const at::Tensor& t) {
   if (!t.defined()) return add_null();
-  TORCH_CHECK(t.device().is_privateuseone(), "Expected all tensors to be on the same device, but found at least two "
-              "devices, npu:", int(device < 0 ? 0 : device), " and ", t.device(), "!");
-  if (device < 0) device = t.device().index();
+  const auto where = t.device();
+  if (device < 0 && where.is_privateuseone()) device = where.index();
+  TORCH_CHECK(where.is_privateuseone() && where.index() == device,
+              "Expected all tensors to be on the same device, but found at least "
+              "two devices, npu:",
+              int(device < 0 ? 0 : device), " and ", where, "!");
   const auto* impl = t.unsafeGetTensorImpl();
   const auto sizes = impl->sizes(), strides = impl->strides();
   const size_t dim = sizes.size();

@@ -69,6 +69,14 @@ void dequantize_per_channel(const Tensor& quantized, Tensor& real, const Tensor&
              along(scales.to(real.device(), at::kFloat), real, axis));
 }
 
+// With zero points that are real numbers: added before rounding.
+void quantize_per_channel_real_zeros(const Tensor& real, Tensor& quantized, const Tensor& scales, const Tensor& zeros,
+                                     int64_t axis) {
+  const auto scale = along(scales.to(real.device(), at::kFloat), real, axis);
+  store(quantized, at::round(reals(real, quantized) * scale.reciprocal() +
+                             along(zeros.to(real.device(), at::kFloat), real, axis)));
+}
+
 Tensor int_repr(const Tensor& self) { return integers(self).clone(at::MemoryFormat::Contiguous); }
 
 // From integers that were computed otherwise.
@@ -132,4 +140,7 @@ REGISTER_PRIVATEUSE1_DISPATCH(quantize_tensor_per_tensor_affine_stub, &npu::ops:
 REGISTER_PRIVATEUSE1_DISPATCH(dequantize_tensor_per_tensor_affine_stub, &npu::ops::dequantize_per_tensor)
 REGISTER_PRIVATEUSE1_DISPATCH(quantize_tensor_per_channel_affine_stub, &npu::ops::quantize_per_channel)
 REGISTER_PRIVATEUSE1_DISPATCH(dequantize_tensor_per_channel_affine_stub, &npu::ops::dequantize_per_channel)
+REGISTER_PRIVATEUSE1_DISPATCH(quantize_tensor_per_channel_float_qparams_stub,
+                              &npu::ops::quantize_per_channel_real_zeros)
+REGISTER_PRIVATEUSE1_DISPATCH(dequantize_tensor_per_channel_float_qparams_stub, &npu::ops::dequantize_per_channel)
 }  // namespace at::native

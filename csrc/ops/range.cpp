@@ -36,8 +36,8 @@ Tensor& range_out(const c10::Scalar& start, const c10::Scalar& end, const c10::S
   TORCH_CHECK(step.toDouble() != 0, "step must be nonzero");
   const double count = (end.toDouble() - start.toDouble()) / step.toDouble();
   TORCH_CHECK(count >= 0, "upper bound and lower bound inconsistent with step sign");
-  Target target(out, sized({static_cast<int64_t>(count) + 1}, out));
-  NPU_EXEC(aclnnRange, start, end, step, target.tensor());
+  Target target(out, ranged(static_cast<int64_t>(count) + 1, out));
+  NPU_EXEC(aclnnRange, start, end, step, target.tensor().view({-1}));
   target.finish();
   return out;
 }
@@ -70,6 +70,8 @@ Tensor& fill_tensor(Tensor& self, const Tensor& value) {
   TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(), " dimensions.");
   CardGuard guard(self);
   if (value.is_cpu()) NPU_EXEC(aclnnInplaceFillScalar, self, read_cpu_scalar(value));
+  else if (value.device() != self.device())
+    NPU_EXEC(aclnnInplaceFillScalar, self, value.item());
   else NPU_EXEC(aclnnInplaceFillTensor, self, value);
   return self;
 }

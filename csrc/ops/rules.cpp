@@ -1,5 +1,6 @@
 #include "rules.h"
 
+#include <ATen/TensorIterator.h>
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/native/Pool.h>
 #include <ATen/native/Resize.h>
@@ -7,12 +8,44 @@
 
 namespace npu::ops {
 
-Target::Target(const Tensor& out, const Spec& spec) : out_(out) {
+Target::Target(const Tensor& out, const Spec& spec, std::initializer_list<const Tensor*> inputs, Type type)
+    : out_(out) {
   TORCH_CHECK(out.device().is_privateuseone(), "Expected out tensor to be on npu, but got ", out.device(), " instead");
+  TORCH_CHECK(type == Type::cast || out.scalar_type() == spec.dtype, "Expected out tensor to have dtype ", spec.dtype,
+              ", but got ", out.scalar_type(), " instead");
   TORCH_CHECK(c10::canCast(spec.dtype, out.scalar_type()), "result type ", spec.dtype, " can't be cast to the desired output type ",
               out.scalar_type());
-  at::native::resize_output(out, spec.sizes);
-  if (out.scalar_type() != spec.dtype || !out.is_contiguous()) stand_in_ = make(spec);
+  at::assert_no_internal_overlap(out);
+  const bool fits = out.sizes() == spec.sizes;
+  bool shared = false;
+  for (const auto* input : inputs) {
+    TORCH_CHECK(fits || !input->is_same(out), "output with shape ", out.sizes(), " doesn't match the broadcast shape ",
+                spec.sizes);
+    if (!input->defined() || at::get_overlap_status(out, *input) != at::MemOverlapStatus::Partial) continue;
+    if (fits && input->sizes() == out.sizes()) at::assert_no_partial_overlap(out, *input);
+    shared = true;
+  }
+  if (at::native::resize_output(out, spec.sizes)) {
+    if (!spec.strides.empty())
+      out.as_strided_(spec.sizes, spec.strides);
+    else
+      out.unsafeGetTensorImpl()->empty_tensor_restride(spec.format);
+  }
+  const bool dense =
+      out.is_contiguous() || (spec.strides.empty() ? out.is_contiguous(spec.format) : out.strides() == spec.strides);
+  if (out.scalar_type() != spec.dtype || !dense || shared) stand_in_ = make(spec);
+}
+
+Spec iterated(at::ScalarType dtype, std::initializer_list<const Tensor*> operands) {
+  at::TensorIteratorConfig config;
+  config.set_check_mem_overlap(false).check_all_same_dtype(false).check_all_same_device(false);
+  config.declare_static_dtype_and_device(dtype, at::kMeta).add_owned_output(Tensor());
+  for (const auto* t : operands) config.add_const_input(*t);
+  const auto iterator = config.build();
+  const auto& out = iterator.output(0);
+  Spec spec = sized(out.sizes(), dtype);
+  spec.strides.append(out.strides().begin(), out.strides().end());
+  return spec;
 }
 
 Spec reduced(const Tensor& t, at::OptionalIntArrayRef dims, bool keepdim, at::ScalarType dtype) {

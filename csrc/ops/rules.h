@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/TypeProperties.h>
 
@@ -17,15 +18,20 @@ struct Spec {
   Sizes sizes;
   at::ScalarType dtype;
   at::MemoryFormat format = at::MemoryFormat::Contiguous;
+  Sizes strides = {};  // instead of the format
 };
 
-inline Tensor make(const Spec& s) { return empty(s.sizes, s.dtype, s.format); }
+inline Tensor make(const Spec& s) {
+  return s.strides.empty() ? empty(s.sizes, s.dtype, s.format) : empty_strided(s.sizes, s.strides, s.dtype);
+}
 
-// An out= tensor that receives an operator's output: resized with upstream's warning; a stand-in is used, and copied back
-// by finish(), when its type or strides are not what the operator writes.
+// An out= tensor that receives an operator's output: resized with upstream's warning; a stand-in is used, and copied
+// back by finish(), when its type or strides are not what the operator writes, or when it is part of one of the
+// `inputs`. One that is an input keeps its shape, and may not overlap an input of the same shape in part.
 class Target {
  public:
-  Target(const Tensor& out, const Spec& spec);
+  enum class Type : uint8_t { cast, exact };  // whether the result may be cast to the type of `out`
+  Target(const Tensor& out, const Spec& spec, std::initializer_list<const Tensor*> inputs = {}, Type type = Type::cast);
   const Tensor& tensor() const { return stand_in_.defined() ? stand_in_ : out_; }
   void finish() const {
     if (stand_in_.defined()) out_.copy_(stand_in_);
@@ -38,6 +44,15 @@ class Target {
 
 inline Spec sized(at::IntArrayRef sizes, at::ScalarType dtype) { return {Sizes(sizes.begin(), sizes.end()), dtype}; }
 inline Spec sized(at::IntArrayRef sizes, const Tensor& t) { return sized(sizes, t.scalar_type()); }
+// Ranges fill an out= tensor of any shape that has the right number of elements.
+inline Spec ranged(int64_t elements, const Tensor& out) {
+  return out.numel() == elements ? sized(out.sizes(), out) : sized({elements}, out);
+}
+inline Spec identity(int64_t n, int64_t m, const Tensor& out) {
+  TORCH_CHECK(n >= 0, "n must be greater or equal to 0, got ", n);
+  TORCH_CHECK(m >= 0, "m must be greater or equal to 0, got ", m);
+  return sized({n, m}, out);
+}
 inline Spec like(const Tensor& t, at::ScalarType dtype) { return {Sizes(t.sizes().begin(), t.sizes().end()), dtype, t.suggest_memory_format()}; }
 inline Spec like(const Tensor& t) { return like(t, t.scalar_type()); }
 
@@ -48,12 +63,17 @@ at::ScalarType promote(const T&... operands) {
   return at::native::result_type(state);
 }
 
+// The operands' shapes broadcast, with the strides that TensorIterator gives a result.
+Spec iterated(at::ScalarType dtype, std::initializer_list<const Tensor*> operands);
 template <class... T>
-Spec broadcast(at::ScalarType dtype, const Tensor& first, const T&... rest) {
+Spec elementwise(at::ScalarType dtype, const Tensor& first, const T&... rest) {
+  if (C10_UNLIKELY(!(first.is_contiguous() && ... && rest.is_contiguous()))) return iterated(dtype, {&first, &rest...});
+  if ((true && ... && (rest.sizes() == first.sizes()))) return sized(first.sizes(), dtype);
   std::vector<int64_t> sizes = first.sizes().vec();
   ((sizes = at::infer_size(sizes, rest.sizes())), ...);
   return sized(sizes, dtype);
 }
+inline Spec elementwise(const Tensor& t) { return elementwise(t.scalar_type(), t); }
 
 // The shape of `t` with dimension `dim` of another length.
 inline Spec with_dim(const Tensor& t, int64_t dim, int64_t length) {
@@ -107,6 +127,9 @@ Spec segments(const Tensor& data, const std::optional<Tensor>& lengths, const st
 
 // Memory of conjugated and negated views: matrix products meet them, other operators do not.
 inline Tensor resolved(const Tensor& t) { return C10_UNLIKELY(t.is_conj() || t.is_neg()) ? t.resolve_conj().resolve_neg() : t; }
+
+// The one operator without a rule of its own for efficient zero tensors, which have no memory, is dot.
+inline Tensor with_memory(const Tensor& t) { return C10_UNLIKELY(t._is_zerotensor()) ? t.clone() : t; }
 
 inline Tensor transposed(const Tensor& t) { return t.dim() < 2 ? t : t.mT(); }
 

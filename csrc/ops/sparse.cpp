@@ -25,6 +25,22 @@ Tensor coo(const Tensor& indices, const Tensor& values, at::IntArrayRef sizes, b
   return at::_sparse_coo_tensor_with_dims_and_tensors(indices.size(0), values.dim() - 1, sizes, indices, values, options, coalesced);
 }
 
+// The CPU's kernels read indices row by row without asking for strides. Upstream's conversion leaves them as nonzero()
+// does.
+Tensor with_dense_indices(const Tensor& t) {
+  if (!t.is_sparse() || t._indices().is_contiguous()) return t;
+  return coo(t._indices().contiguous(), t._values(), t.sizes(), t.is_coalesced());
+}
+
+Tensor to_sparse(const Tensor& self, std::optional<at::Layout> layout, at::OptionalIntArrayRef blocksize,
+                 std::optional<int64_t> dense_dim) {
+  return with_dense_indices(at::native::dense_to_sparse(self, layout, blocksize, dense_dim));
+}
+
+Tensor to_sparse_coo(const Tensor& self, int64_t sparse_dim) {
+  return with_dense_indices(at::native::dense_to_sparse(self, sparse_dim));
+}
+
 // Each column of `indices` as the place's number in row-major order.
 Tensor flatten(const Tensor& indices, at::IntArrayRef sizes) {
   auto flat = indices[0];
@@ -54,6 +70,12 @@ Tensor& replace(Tensor& out, const Tensor& result) {
   return out._coalesced_(result.is_coalesced());
 }
 
+// For results of layout_fallback.cpp.
+Tensor copy_from_and_resize(const Tensor& self, const Tensor& dst) {
+  auto out = dst;
+  return dst.is_sparse() ? replace(out, self.to(dst.device())) : out.resize_(self.sizes()).copy_(self);
+}
+
 Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha) {
   const auto dtype = at::result_type(self, other);
   if (!self.is_sparse()) {
@@ -62,7 +84,7 @@ Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha) {
     if (source._nnz() == 0) return sum;
     c10::List<std::optional<Tensor>> at_places;
     for (auto& row : source._indices().unbind(0)) at_places.push_back(row);
-    return sum.index_put_(at_places, source._values().to(dtype).mul(alpha), /*accumulate=*/true);
+    return sum.index_put_(at_places, source._values().mul(alpha).to(dtype), /*accumulate=*/true);
   }
   TORCH_CHECK(other.is_sparse(), "add(sparse, dense) is not supported. Use add(dense, sparse) instead.");
   TORCH_CHECK(self.sizes() == other.sizes(), "add: expected sizes of 'self' and 'other' to match, but ", self.sizes(), " != ", other.sizes());
@@ -70,7 +92,7 @@ Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha) {
               "add: expected 'self' and 'other' to have same density, but 'self' has ", self.sparse_dim(), " sparse dimensions while 'other' has ",
               other.sparse_dim(), " sparse dimensions");
   if (other._nnz() == 0) return coo(self._indices().clone(), self._values().to(dtype, false, true), self.sizes(), self.is_coalesced());
-  const auto scaled = other._values().to(dtype).mul(alpha);
+  const auto scaled = other._values().mul(alpha).to(dtype);
   if (self._nnz() == 0) return coo(other._indices().clone(), scaled, self.sizes(), other.is_coalesced());
   const auto both = coo(at::cat({self._indices(), other._indices()}, 1), at::cat({self._values().to(dtype), scaled}), self.sizes(), false);
   return self.is_coalesced() && other.is_coalesced() ? coalesce(both) : both;
@@ -151,7 +173,9 @@ Tensor& csr_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2
   } else {
     result = at::addmm(self.to_dense(), mat1.to_dense(), mat2.to_dense(), beta, alpha);
   }
-  return out.layout() == at::kStrided ? out.resize_(result.sizes()).copy_(result) : out.copy_(result.to_sparse_csr());
+  if (out.layout() == at::kStrided) return out.resize_(result.sizes()).copy_(result);
+  result = result.to_sparse(out.layout());
+  return out.resize_as_sparse_(result).copy_(result);
 }
 
 Tensor& csr_addmv_out(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha, Tensor& out) {
@@ -198,15 +222,15 @@ Tensor& sampled_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& 
 }  // namespace
 
 NPU_REGISTER(sparse) {
-  manual("aten::_to_sparse", "",
-         static_cast<Tensor (*)(const Tensor&, std::optional<at::Layout>, at::OptionalIntArrayRef, std::optional<int64_t>)>(&at::native::dense_to_sparse));
-  manual("aten::_to_sparse", "sparse_dim", static_cast<Tensor (*)(const Tensor&, int64_t)>(&at::native::dense_to_sparse));
+  manual("aten::_to_sparse", "", &to_sparse);
+  manual("aten::_to_sparse", "sparse_dim", &to_sparse_coo);
   manual("aten::_to_sparse_csr", "", &at::native::dense_to_sparse_csr);
   manual("aten::_to_sparse_csc", "", &at::native::dense_to_sparse_csc);
   manual("aten::_to_sparse_bsr", "", &at::native::dense_to_sparse_bsr);
   manual("aten::_to_sparse_bsc", "", &at::native::dense_to_sparse_bsc);
   constexpr auto kCoo = c10::DispatchKey::SparsePrivateUse1, kCompressed = c10::DispatchKey::SparseCsrPrivateUse1;
   reg_as(kCoo, "aten::_coalesce", "", &coalesce);
+  reg_as(kCoo, "aten::_copy_from_and_resize", "", &copy_from_and_resize);
   reg_as(kCoo, "aten::add", "out", &add_out);
   reg_as(kCoo, "aten::mul", "out", &mul_out);
   reg_as(kCoo, "aten::addmm", "", &addmm);

@@ -1,5 +1,6 @@
 #include "structured.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 
 namespace npu::ops {
@@ -30,6 +31,7 @@ void resize_out(const Tensor& out, at::IntArrayRef sizes, at::IntArrayRef stride
 void check_inplace(const Tensor& self, at::IntArrayRef sizes, const at::TensorOptions& options) {
   TORCH_CHECK(options.dtype() == self.dtype(), "Bad in-place call: input tensor dtype ", self.dtype(), " and output tensor dtype ", options.dtype(), " should match");
   TORCH_CHECK(options.device() == self.device(), "Bad in-place call: input tensor device ", self.device(), " and output tensor device ", options.device(), " should match");
+  at::assert_no_internal_overlap(self);
   TORCH_CHECK(sizes == self.sizes(), "Bad in-place call: input tensor size ", self.sizes(), " and output tensor size ", sizes, " should match");
 }
 

@@ -1,7 +1,8 @@
 #include "tensor.h"
 
-#include <ATen/EmptyTensor.h>
 #include <ATen/Dispatch_v2.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/native/Resize.h>
 
 #include "exec.h"
 #include "runtime/caching_allocator.h"
@@ -35,6 +36,15 @@ Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, at::MemoryFormat forma
 
 Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype) {
   return at::detail::empty_strided_generic(sizes, strides, caching_allocator::get(), kKeys, dtype);
+}
+
+Tensor& write_out(Tensor& out, const Tensor& result) {
+  TORCH_CHECK(c10::canCast(result.scalar_type(), out.scalar_type()), "result type ", result.scalar_type(),
+              " can't be cast to the desired output type ", out.scalar_type());
+  TORCH_CHECK(out.device() == result.device(), "Expected out tensor to have device ", result.device(), ", but got ",
+              out.device(), " instead");
+  at::native::resize_output(out, result.sizes());
+  return out.copy_(result);
 }
 
 c10::Scalar read_cpu_scalar(const Tensor& t) {

@@ -17,6 +17,9 @@ Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarT
 // Same shape as `t`, contiguous, of type `dtype`.
 inline Tensor empty_same(const Tensor& t, at::ScalarType dtype) { return empty(t.sizes(), dtype); }
 
+// `result` into an out= tensor, which is resized; throws if its type cannot hold the result.
+Tensor& write_out(Tensor& out, const Tensor& result);
+
 // Makes the tensors' card current for the scope of an operator; one thread-local comparison when it already is.
 class CardGuard {
  public:
@@ -57,6 +60,10 @@ inline bool fast_unary(const Tensor& a) { return is_fast_float(a.scalar_type()) 
 inline bool fast_same(const Tensor& a, const Tensor& b) {
   return a.scalar_type() == b.scalar_type() && is_fast_float(a.scalar_type()) && a.device() == b.device() && is_plain(a) &&
          is_plain(b) && a.sizes() == b.sizes();
+}
+// In place the operands must not overlap in part: the structured path refuses that, in upstream's words.
+inline bool fast_inplace(const Tensor& a, const Tensor& b) {
+  return fast_same(a, b) && (!a.is_alias_of(b) || a.storage_offset() == b.storage_offset());
 }
 inline bool fast_scalar(const Tensor& a, const Tensor& b) {
   return is_cpu_scalar(b) && a.dim() > 0 && is_fast_float(a.scalar_type()) && !c10::isComplexType(b.scalar_type()) && is_plain(a);

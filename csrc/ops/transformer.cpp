@@ -2,7 +2,6 @@
 // written in terms of other operators, for dense and nested tensors, and the parts of them that have a kernel for each
 // device.
 #include <ATen/ATen.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/_native_multi_head_attention_native.h>
 #include <ATen/ops/_transformer_encoder_layer_fwd_native.h>
 
@@ -55,9 +54,7 @@ Tensor addmm_activation(const Tensor& self, const Tensor& mat1, const Tensor& ma
 
 Tensor& addmm_activation_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const c10::Scalar& beta,
                              const c10::Scalar& alpha, bool use_gelu, Tensor& out) {
-  const auto result = addmm_activation(self, mat1, mat2, beta, alpha, use_gelu);
-  at::native::resize_output(out, result.sizes());
-  return out.copy_(result);
+  return write_out(out, addmm_activation(self, mat1, mat2, beta, alpha, use_gelu));
 }
 
 }  // namespace

@@ -75,6 +75,29 @@ void Call::capture_thread_state() {
 void Call::compute() {
   CleanState clean(mxcsr_, threads_);
   op.run(*this);
+  if (!layouts_.empty()) restore_layouts();
+}
+
+void Call::remember_layouts() {
+  for (size_t i = 0; i < values.size(); i++)
+    if (const auto* t = op.outputs >> i & 1 ? std::get_if<Tensor>(&values[i]) : nullptr; t && t->defined()) {
+      layouts_.push_back(t->dim());
+      layouts_.append(t->strides().begin(), t->strides().end());
+    }
+}
+
+void Call::restore_layouts() {
+  const int64_t* next = layouts_.data();
+  for (size_t i = 0; i < values.size(); i++) {
+    auto* t = op.outputs >> i & 1 ? std::get_if<Tensor>(&values[i]) : nullptr;
+    if (!t || !t->defined()) continue;
+    const at::IntArrayRef strides(next + 1, *next);
+    next = strides.end();
+    if (C10_LIKELY(t->strides() == strides) || t->dim() != static_cast<int64_t>(strides.size())) continue;
+    const auto result = t->clone();
+    t->unsafeGetTensorImpl()->set_sizes_and_strides(result.sizes(), strides, t->storage_offset());
+    t->copy_(result);
+  }
 }
 
 void Call::run() {

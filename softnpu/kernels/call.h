@@ -96,6 +96,10 @@ class Call final : public aclOpExecutor {
   // Operators whose output size depends on data: argument i's view gets the shape of `result`, and its values.
   void set_output(size_t i, const Tensor& result);
 
+  // Note [Layouts of outputs]: some of ATen's out= forms give `out` the format of their input instead of writing its
+  // strides (padding of channels_last images, for one). The client reads what its descriptor says, so a run that
+  // changed the strides of an output is followed by a copy into those that remember_layouts() saw.
+  void remember_layouts();
   // Points the tensors, in argument order, at new device addresses.
   void set_addresses(void* const* addresses, size_t count);
   void set_workspace(void* workspace, uint64_t bytes);
@@ -116,6 +120,7 @@ class Call final : public aclOpExecutor {
 
  private:
   void check_workspace() const;
+  void restore_layouts();
 
   struct Operand {
     Tensor tensor;
@@ -128,6 +133,7 @@ class Call final : public aclOpExecutor {
   void prepare(const Tensor& out, std::initializer_list<Operand> in);
   std::unique_ptr<at::TensorIterator> iterator_;
   bool prepared_ = false;
+  c10::SmallVector<int64_t, 12> layouts_;  // of the written tensors: their rank, then their strides
   unsigned int mxcsr_ = 0;
   int threads_ = 0;
 };

@@ -1,8 +1,10 @@
 // Linear algebra whose results are not in the shape or order that the operators ask for.
 #pragma once
 
+#include <ATen/CPUFunctions.h>
 #include <ATen/Functions.h>
 
+#include <limits>
 #include <string>
 
 #include "call.h"
@@ -16,13 +18,29 @@ inline void qr(at::Tensor& q, at::Tensor& r, const at::Tensor& self, int64_t mod
   r.copy_(triangular);
 }
 
+// Numbers that a factorisation does not converge to are NaN, as a device cannot raise.
+template <class Compute>
+void or_nan(std::initializer_list<at::Tensor> results, const Compute& compute) {
+  try {
+    compute();
+  } catch (const c10::LinAlgError&) {
+    for (const at::Tensor& result : results) result.fill_(std::numeric_limits<double>::quiet_NaN());
+  }
+}
+
+inline void eigh(at::Tensor& values, at::Tensor& vectors, const at::Tensor& a, std::string_view uplo, bool compute_v) {
+  or_nan({values, vectors}, [&] { at::cpu::_linalg_eigh_out(values, vectors, a, uplo, compute_v); });
+}
+
 // v is V itself, not its conjugate transpose.
 inline void svd(at::Tensor& u, at::Tensor& s, at::Tensor& v, const at::Tensor& self, bool full_matrices, bool compute_uv) {
-  auto [left, values, right] = at::_linalg_svd(self, full_matrices, compute_uv);
-  s.copy_(values);
-  if (!compute_uv) return;
-  u.copy_(left);
-  v.copy_(right.mH());
+  or_nan({u, s, v}, [&] {
+    auto [left, values, right] = at::_linalg_svd(self, full_matrices, compute_uv);
+    s.copy_(values);
+    if (!compute_uv) return;
+    u.copy_(left);
+    v.copy_(right.mH());
+  });
 }
 
 // Outputs 4 to 7: the residuals' and singular values' sizes depend on the data and the driver.

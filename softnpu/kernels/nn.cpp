@@ -17,6 +17,14 @@ void copy_into(const Optional& to, const Tensor& from) {
 
 }  // namespace
 
+// ATen's out= form takes `out` and `self` for two of one layout.
+void gelu(Tensor& out, const Tensor& self, std::string_view approximate) {
+  if (out.strides() == self.strides())
+    at::cpu::gelu_out(out, self, approximate);
+  else
+    out.copy_(at::cpu::gelu(self, approximate));
+}
+
 void softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim) {
   const auto type = output.scalar_type();
   if (out.scalar_type() == type)
@@ -79,7 +87,9 @@ void prelu_backward(Tensor& grad_input, Tensor& grad_weight, const Tensor& grad_
 
 void batch_norm(Tensor& out, Tensor& save_mean, Tensor& save_invstd, const Tensor& input, const Optional& weight, const Optional& bias,
                 const Optional& running_mean, const Optional& running_var, bool training, double momentum, double eps) {
-  if (training && out.scalar_type() == input.scalar_type() && save_mean.scalar_type() == input.scalar_type()) {
+  // ATen's out= form reads the input as if it were dense, in the format of `out`.
+  const bool dense = input.strides() == out.strides() && input.is_contiguous(input.suggest_memory_format());
+  if (training && dense && out.scalar_type() == input.scalar_type() && save_mean.scalar_type() == input.scalar_type()) {
     at::cpu::native_batch_norm_out(out, save_mean, save_invstd, input, weight, bias, running_mean, running_var, training, momentum, eps);
     return;
   }

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "results.h"
@@ -41,6 +42,7 @@ inline std::array<Tensor, 3> chosen(const std::vector<uint8_t>& mask, const Opti
 }
 inline std::optional<int64_t> non_zero(int64_t n) { return n ? std::optional<int64_t>(n) : std::nullopt; }
 
+void gelu(Tensor& out, const Tensor& self, std::string_view approximate);
 // The gradient is made in the type of `output`, and lands in `out` without a copy where that is its type too.
 void softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim);
 void log_softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim);

@@ -135,6 +135,7 @@ int plan(const Operator& op, std::initializer_list<Argument> arguments, uint64_t
     auto call = std::make_unique<Call>(op);
     size_t i = 0;
     for (const auto& a : arguments) call->values.push_back(convert(op, i++, a, *call));
+    call->remember_layouts();
     check(*call);
     if (config().strict) check_limits(*call);
     if (op.trial) try_types(*call);

@@ -72,6 +72,8 @@ void bernoulli(at::Tensor& self, double p, uint64_t seed, uint64_t offset) {
 void bernoulli(at::Tensor& self, const at::Tensor& p, uint64_t seed, uint64_t offset) {
   const auto chance = p.expand(self.sizes()).to(at::kDouble).contiguous();
   const double* c = chance.const_data_ptr<double>();
+  for (int64_t i = 0; i < chance.numel(); i++)
+    TORCH_CHECK(0 <= c[i] && c[i] <= 1, "bernoulli expects probabilities in [0, 1], but got ", c[i]);
   generate(self, seed, offset, [=](int64_t i, const Bits& b) { return unit(b[0], b[1]) < c[i]; });
 }
 

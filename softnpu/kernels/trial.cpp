@@ -1,6 +1,8 @@
 #include "trial.h"
 
 #include <ATen/ops/full.h>
+#include <ATen/record_function.h>
+#include <c10/util/Exception.h>
 
 #include <cstring>
 #include <mutex>
@@ -40,8 +42,8 @@ class Signature {
   uint64_t value_ = 1;
 };
 
-// The call's tensors elsewhere: zeros, and True for masks, which select something then. As `type`, if given, instead of the
-// type of the first tensor.
+// The call's tensors elsewhere: zeros, and True for masks, which select something then. As `type`, if given, those of
+// the first tensor's type and all with a fraction.
 class Copy {
  public:
   explicit Copy(std::optional<ScalarType> type = std::nullopt) : type_(type) {}
@@ -69,7 +71,8 @@ class Copy {
     inputs_ += !output;
     input_elements_ += output ? 0 : span;
     if (elements_ > kMostElements) return;
-    const auto type = type_ && t.scalar_type() == *first_ ? *type_ : t.scalar_type();
+    const bool other = type_ && (t.scalar_type() == *first_ || t.is_floating_point() || t.is_complex());
+    const auto type = other ? *type_ : t.scalar_type();
     t = at::full({span}, type == at::kBool, t.options().dtype(type)).as_strided(t.sizes(), t.strides());
   }
   std::optional<ScalarType> type_, first_;
@@ -77,13 +80,23 @@ class Copy {
   int inputs_ = 0;
 };
 
+// The caller sees nothing of a trial: no warning, no event in its profile. False: it cannot be tried.
+bool compute_elsewhere(const Call& call, std::optional<ScalarType> type = std::nullopt) {
+  at::DisableRecordFunctionGuard unrecorded;
+  struct Silence : c10::WarningHandler {
+    void process(const c10::Warning&) override {}
+  } silence;
+  c10::WarningUtils::WarningHandlerGuard quiet(&silence);
+  Call trial(call.op);
+  if (!Copy(type).make(call, trial)) return false;
+  trial.capture_thread_state();
+  trial.compute();
+  return true;
+}
+
 bool computes_with(const Call& call, ScalarType type) {
   try {
-    Call trial(call.op);
-    if (!Copy(type).make(call, trial)) return false;
-    trial.capture_thread_state();
-    trial.compute();
-    return true;
+    return compute_elsewhere(call, type);
   } catch (const std::exception&) {
     return false;
   }
@@ -100,10 +113,7 @@ void try_types(const Call& call) {
     if (known->contains(signature)) return;
   }
   try {
-    Call trial(call.op);
-    if (!Copy().make(call, trial)) return;
-    trial.capture_thread_state();
-    trial.compute();
+    if (!compute_elsewhere(call)) return;
   } catch (const c10::NotImplementedError& e) {
     fail(ACLNN_ERR_PARAM_INVALID, "%s", e.what_without_backtrace());  // phase one adds the operator
   } catch (const c10::Error& e) {

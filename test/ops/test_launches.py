@@ -83,38 +83,3 @@ def test_operators_do_not_wait_for_the_device(compute):
     with counters.Counted() as count:
         compute(x)
     assert count.d2h_copies == count.synchronizations == 0
-
-
-VIEWS = {
-    "permute": lambda t: t.permute(*reversed(range(t.dim()))), "transpose": lambda t: t.transpose(0, -1), "slice": lambda t: t[::2],
-    "select": lambda t: t.select(-1, 1), "narrow": lambda t: t.narrow(0, 0, max(1, t.size(0) // 2)),
-    "expand": lambda t: t.unsqueeze(0).expand(3, *t.shape),
-}
-
-
-@pytest.mark.parametrize("second", VIEWS)
-@pytest.mark.parametrize("first", VIEWS)
-def test_a_chain_of_views_is_copied_by_one_launch(first, second):
-    x = torch.arange(17 * 18 * 40, dtype=torch.float32).reshape(17, 18, 40)
-    chain = lambda t: VIEWS[second](VIEWS[first](t))  # noqa: E731
-    copy = lambda t: chain(t).clone(memory_format=torch.contiguous_format)  # noqa: E731
-    on_npu = x.npu()
-    copy(on_npu)
-    with counters.Counted() as count:
-        copied = copy(on_npu)
-    assert count.tasks == 1
-    assert torch.equal(copied.cpu(), copy(x))
-    with counters.Counted() as count:
-        copied.copy_(chain(on_npu))
-    assert count.tasks == 1
-
-
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.int64, torch.complex128])
-@pytest.mark.parametrize("order", [(1, 0, 2, 3), (3, 2, 1, 0), (0, 1, 3, 2), (2, 3, 0, 1), (3, 0, 1, 2)])
-def test_a_copy_between_layouts_equals_the_cpus(dtype, order):
-    x = (torch.arange(9 * 33 * 17 * 20) % 251).to(dtype).reshape(9, 33, 17, 20)
-    expected = x.permute(order)[..., 1:]
-    turned = x.npu().permute(order)[..., 1:]
-    assert torch.equal(turned.contiguous().cpu(), expected)
-    target = torch.zeros(list(reversed(expected.shape)), dtype=dtype, device="npu").permute(3, 2, 1, 0)
-    assert torch.equal(target.copy_(turned).cpu(), expected)

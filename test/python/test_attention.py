@@ -86,3 +86,57 @@ torch.npu.synchronize()
     trace = run(code, SOFTNPU_TRACE="1", TORCH_NPU_RUNTIME="soft").stderr
     assert trace.count("aclnnFlashAttentionScore(") == 1, trace
     assert "Softmax(" not in trace
+
+
+FUSED, PLAIN = "fused_attention_overrideable", "attention_math"
+
+
+def ways(query, key, value, **options):
+    with torch.profiler.profile() as profile:
+        attention(query, key, value, **options)
+    names = {event.key for event in profile.key_averages()}
+    return [way for way in (FUSED, PLAIN) if any(way in name for name in names)]
+
+
+@pytest.mark.parametrize(
+    "backends, way",
+    [
+        ([SDPBackend.FLASH_ATTENTION], FUSED),
+        ([SDPBackend.EFFICIENT_ATTENTION], FUSED),
+        ([SDPBackend.OVERRIDEABLE], FUSED),
+        ([SDPBackend.OVERRIDEABLE, SDPBackend.MATH], FUSED),
+        ([SDPBackend.MATH], PLAIN),
+    ],
+)
+def test_any_fused_backend_allows_the_fused_way(backends, way):
+    query, key, value = (t.npu() for t in inputs())
+    with sdpa_kernel(backends):
+        assert ways(query, key, value) == [way]
+        if way == FUSED and SDPBackend.MATH not in backends:
+            with pytest.warns(UserWarning), pytest.raises(RuntimeError, match="No viable backend for scaled_dot_product_attention"):
+                attention(query, key, value, dropout_p=0.5)
+
+
+def test_the_order_of_backends_is_the_users():
+    query, key, value = (t.npu() for t in inputs())
+    with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION], set_priority=True):
+        assert ways(query, key, value) == [PLAIN]
+
+
+def test_vmap_and_per_sample_gradients():
+    query, key, value = (t.unsqueeze(1) for t in inputs(batch=3))
+
+    def loss(q, k, v):
+        return attention(q, k, v, is_causal=True).square().sum()
+
+    for function in (lambda q, k, v: attention(q, k, v), torch.func.grad(loss)):
+        expected = torch.vmap(function)(query, key, value)
+        torch.testing.assert_close(torch.vmap(function)(query.npu(), key.npu(), value.npu()).cpu(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_vmap_over_an_encoder_layer():
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    x = torch.randn(3, 2, 5, 16)
+    expected = torch.vmap(layer)(x)
+    torch.testing.assert_close(torch.vmap(layer.npu())(x.npu()).cpu(), expected, rtol=1e-4, atol=1e-4)

@@ -34,6 +34,27 @@ def test_shape_errors_are_upstreams():
     assert works()
 
 
+def test_types_of_a_convolution_are_named_in_upstreams_words():
+    x, weight = torch.ones(1, 1, 3, 3, device="npu"), torch.ones(1, 1, 2, 2, device="npu")
+    for convolution in (torch.conv2d, torch.conv_transpose2d):
+        with pytest.raises(RuntimeError, match=r"Input type \(c10::Half\) and weight type \(float\) should be the same"):
+            convolution(x.half(), weight)
+    with pytest.raises(RuntimeError, match=r"Input type \(c10::Half\) and bias type \(float\) should be the same"):
+        torch.conv2d(x.half(), weight.half(), torch.ones(1, device="npu"))
+
+
+def test_a_uint8_condition_is_deprecated_but_computes():
+    with pytest.warns(UserWarning, match="where received a uint8 condition tensor"):
+        torch._C._set_warnAlways(True)
+        try:
+            chosen = torch.where(torch.tensor([1, 0, 2], dtype=torch.uint8, device="npu"), 1.0, 0.0)
+        finally:
+            torch._C._set_warnAlways(False)
+    assert chosen.tolist() == [1, 0, 1]
+    with pytest.raises(RuntimeError, match="where expected condition to be a boolean tensor"):
+        torch.where(torch.ones(2, dtype=torch.int32, device="npu"), 1.0, 0.0)
+
+
 def test_out_of_memory_names_the_numbers_and_goes_on():
     free, total = torch.npu.mem_get_info()
     with pytest.raises(torch.OutOfMemoryError) as caught:
@@ -96,15 +117,6 @@ def test_unknown_runtime_is_refused(run):
     process = run("import torch, torch_npu; torch.npu.synchronize()", TORCH_NPU_RUNTIME="cuda")
     assert process.returncode == 1
     assert "TORCH_NPU_RUNTIME" in process.stderr
-
-
-def test_npu_tensor_is_not_sent_to_another_process():
-    from multiprocessing.reduction import ForkingPickler
-
-    for tensor in (torch.ones(2, device="npu"), torch.nn.Parameter(torch.ones(2, device="npu"))):
-        with pytest.raises(RuntimeError, match=r"cannot be sent to another process: send tensor\.cpu\(\)"):
-            ForkingPickler.dumps(tensor)
-    ForkingPickler.dumps(torch.ones(2))
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])

@@ -70,6 +70,43 @@ def test_profiler(x):
     assert next(event.count for event in profile.key_averages() if event.key == "aten::mm") == 1
 
 
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_profiler_shows_launches_with_their_time_and_operator(level):
+    from torch.profiler import ProfilerActivity, profile
+
+    before = torch.npu.get_task_queue_enable()
+    torch.npu.set_task_queue_enable(level)
+    try:
+        x = torch.ones(64, 64, device="npu", requires_grad=True)
+        for activities in ([ProfilerActivity.CPU, ProfilerActivity.PrivateUse1], [ProfilerActivity.PrivateUse1]):
+            with profile(activities=activities) as prof:
+                (x @ x).relu().sum().backward()
+                torch.ones(64, 64) @ torch.ones(64, 64)  # none of the card's business
+            launches = [e for e in prof.events() if e.device_type == torch.autograd.DeviceType.PrivateUse1]
+            assert [e.name for e in launches].count("aclnnMm") == 3
+            assert all(e.time_range.elapsed_us() > 0 and e.device_index == 0 for e in launches)
+            assert launches == sorted(launches, key=lambda e: e.time_range.start)
+            if ProfilerActivity.CPU in activities:
+                averages = {e.key: e for e in prof.key_averages()}
+                products = averages["aclnnMm"].device_time_total
+                assert averages["aten::mm"].device_time_total == pytest.approx(products)
+                assert 0 < averages["aten::matmul"].device_time_total < products
+    finally:
+        torch.npu.set_task_queue_enable(before)
+    with profile(activities=[ProfilerActivity.CPU]) as prof:
+        x @ x
+    assert all(e.device_type == torch.autograd.DeviceType.CPU for e in prof.events())
+
+
+def test_profiler_measures_time_on_the_card(x, capfd):
+    with torch.autograd.profiler.profile(use_device="npu") as profile:
+        assert value(x) == 64
+    product = next(event for event in profile.key_averages() if event.key == "aten::mm")
+    assert product.count == 1 and 0 < product.device_time_total < 60e6
+    assert all(event.device_time_total >= 0 for event in profile.key_averages())
+    assert "PrivateUse1" not in capfd.readouterr().err
+
+
 def test_anomaly_mode():
     x = torch.ones(3, device="npu", requires_grad=True)
     with torch.autograd.detect_anomaly(check_nan=True):

@@ -44,6 +44,13 @@ def test_per_channel(dtype):
     assert torch.equal(ours.cpu().int_repr(), expected.int_repr())
 
 
+@pytest.mark.parametrize("dtype", [torch.qint8, torch.quint8])
+def test_per_channel_with_real_zero_points(dtype):
+    x, scales, zeros = values(4, 6), values(6).abs() + 0.1, torch.linspace(-2, 2, 6)
+    expected = torch.quantize_per_channel(x, scales, zeros, 1, dtype)
+    same(torch.quantize_per_channel(x.npu(), scales.npu(), zeros.npu(), 1, dtype), expected)
+
+
 def test_scale_by_the_values():
     x = values(5, 5)
     same(torch.quantize_per_tensor_dynamic(x.npu(), torch.qint8, False), torch.quantize_per_tensor_dynamic(x, torch.qint8, False))

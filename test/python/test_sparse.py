@@ -69,3 +69,42 @@ def test_sparse_gradient_of_an_embedding_bag(mode):
         return weight.grad.to_dense().cpu()
 
     torch.testing.assert_close(run("npu"), run("cpu"))
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float16, torch.complex64])
+def test_every_type_becomes_dense(dtype):
+    sparse = torch.sparse_coo_tensor([[0, 2]], torch.ones(2), (4,)).to(dtype)
+    equal(sparse.npu(), sparse)
+
+
+def test_product_of_compressed_matrices(dense):
+    for left, right in ((dense, dense.t()), (dense.t(), dense)):
+        equal(left.npu().to_sparse_csr() @ right.npu().to_sparse_csr(), left.to_sparse_csr() @ right.to_sparse_csr())
+
+
+FALLBACK = """
+import warnings
+warnings.simplefilter("ignore")
+a = torch.tensor([[1.0, 0, 2], [0, 3, 0], [4, 0, 5]])
+def results(device):
+    s = a.to(device).to_sparse()
+    q = torch.quantize_per_tensor(a.to(device) - 2, 0.1, 0, torch.qint8)
+    return [
+        s @ s, torch.sparse.softmax(s, 1), torch.sparse.log_softmax(s, 1), s.index_select(0, torch.tensor([2, 0], device=device)),
+        torch.bmm(torch.stack([s, s]), torch.ones(2, 3, 1, device=device)), torch.smm(s, torch.ones(3, 2, device=device)),
+        q.relu().dequantize(),
+    ]
+for npu, cpu in zip(results("npu"), results("cpu")):
+    assert npu.is_npu and npu.layout == cpu.layout
+    torch.testing.assert_close(npu.to_dense().cpu(), cpu.to_dense())
+print(sorted(torch_npu.utils.fallback_counts()))
+"""
+
+
+def test_what_has_no_kernel_is_computed_on_the_cpu(check):
+    assert "aten::_sparse_softmax" in check(FALLBACK, TORCH_NPU_FALLBACK_CPU_DISABLE="0")
+
+
+def test_what_has_no_kernel_is_named_when_the_fallback_is_forbidden(dense):
+    with pytest.raises(NotImplementedError, match="_sparse_softmax.* has no npu kernel and the CPU fallback is disabled"):
+        torch.sparse.softmax(dense.npu().to_sparse(), 1)

@@ -254,3 +254,16 @@ def test_indices_may_be_on_the_cpu():
     assert torch.equal(x.cpu(), host)
     with pytest.raises(RuntimeError, match="indices should be either on cpu or on the same device"):
         host[rows.npu()]
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fnuz, torch.float8_e5m2fnuz], ids=str)
+def test_types_without_a_number_in_the_abi_are_refused_and_printed(dtype):
+    x = torch.tensor([1.0, 2.0, 4.0]).to(dtype)
+    a = x.npu()
+    for compute in (lambda: a == a, lambda: a + a):
+        with pytest.raises(NotImplementedError, match="do not take tensors of type"):
+            compute()
+    assert str(a)[: str(a).index("]")] == str(x)[: str(x).index("]")]
+    assert a.half().tolist() == [1, 2, 4]
+    assert a[::2].half().tolist() == [1, 4]
+    assert torch.tensor([1.0, 3.0], device="npu").to(dtype).cpu().half().tolist() == [1, 3]

@@ -11,7 +11,7 @@ Functions state their outputs with the rules of csrc/ops/rules.h; a line names t
 forms that exist upstream are made from it:
 
     functions:
-      - {op: where.self, acl: aclnnSWhere, out: "broadcast(promote(self, other), condition, self, other)"}
+      - {op: where.self, acl: aclnnSWhere, out: "elementwise(promote(self, other), condition, self, other)"}
 
 Operators over lists of tensors are described in foreach.py:
 
@@ -22,7 +22,7 @@ Keys: `args` C++ expressions in the order of abi/aclnn.yaml (default: the schema
 `fast` same | unary | bool: the common case skips TensorIterator (Note [Fast paths]); `scalar` an operator that takes
 the second operand as a number (`scalar_args` its arguments); `inplace` an operator for the in-place form
 (`inplace_args`); `into` the rule of the out= form, where it depends on the given tensor; `before` and `after` C++ statements around the launch, e.g. checks; `cpu_scalars` numbers may come as
-CPU tensors.
+CPU tensors; `exact` an out= tensor must have the result's type, `distinct` and share no memory with an input.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ from torchgen.model import BackendIndex, DispatchKey, NativeFunction, NativeFunc
 
 from . import aclnn, foreach, layouts
 
-KEYS = {"op", "acl", "args", "fast", "scalar", "scalar_args", "inplace", "inplace_args", "out", "into", "before", "after", "cpu_scalars"}
+KEYS = {"op", "acl", "args", "fast", "scalar", "scalar_args", "inplace", "inplace_args", "out", "into", "before", "after", "cpu_scalars", "exact", "distinct"}
+
+# In-place operators that take an expanded tensor, as upstream's do.
+TAKES_EXPANDED = {"_index_put_impl_", "fill_", "index_fill_", "masked_fill_", "zero_"}
 
 
 @dataclass
@@ -183,7 +186,8 @@ class Generator:
             return []
         scalars = [a for a in ("alpha", "value") if a in names]
         real = f" && all_real({', '.join(scalars)})" if scalars else ""
-        test = f"fast_unary({binary[0]})" if fast == "unary" else f"fast_same({binary[0]}, {binary[1]})"
+        same = "fast_inplace" if kind is SchemaKind.inplace else "fast_same"
+        test = f"fast_unary({binary[0]})" if fast == "unary" else f"{same}({binary[0]}, {binary[1]})"
         dtype = "at::kBool" if fast == "bool" else f"{binary[0]}.scalar_type()"
         lines = []
 
@@ -258,12 +262,22 @@ class Generator:
     def into(self, entry: dict, f: NativeFunction, given: list[str], outs: list[str]) -> list[str]:
         """Launch into out= tensors: directly when they fit, else through a stand-in that is copied back."""
         names = [a.name for a in f.func.arguments.flat_non_out]
-        lines = [f"  Target target{i}({g}, {rule});" for i, (g, rule) in enumerate(zip(given, self.rules(entry, outs, "into" if "into" in entry else "out")))]
+        inputs = [a.name for a in f.func.arguments.flat_non_out if a.type.is_tensor_like() and not a.type.is_list_like() and not a.type.is_nullable()]
+        more = f", {{{', '.join('&' + n for n in inputs)}}}" + (", Target::Type::exact" if entry.get("exact") else "")
+        lines = [f"  at::assert_no_overlap({g}, {n});" for g in given for n in inputs] if entry.get("distinct") else []
+        lines += [f"  Target target{i}({g}, {rule}{more});" for i, (g, rule) in enumerate(zip(given, self.rules(entry, outs, "into" if "into" in entry else "out")))]
         bind = " ".join(f"const Tensor& {o} = target{i}.tensor();" for i, o in enumerate(outs))
         lines.append(f"  {{ {bind} {self.call(entry['acl'], entry.get('args') or names + outs)} }}")
         lines += [f"  target{i}.finish();" for i in range(len(given))]
         lines.append(f"  return {given[0]};" if len(given) == 1 else f"  return std::forward_as_tuple({', '.join(given)});")
         return lines
+
+    @staticmethod
+    def no_overlap(f: NativeFunction) -> list[str]:
+        self_argument = f.func.arguments.self_arg.argument if f.func.arguments.self_arg else None
+        if self_argument is None or self_argument.type.is_list_like() or str(f.func.name.name) in TAKES_EXPANDED:
+            return []
+        return ["  at::assert_no_internal_overlap(self);"]
 
     def wrapper(self, entry: dict, f: NativeFunction, lines: list[str]) -> Wrapper:
         name, kind = f.func.name, f.func.kind()
@@ -281,7 +295,7 @@ class Generator:
             lines.append("  " + self.call(entry["acl"], entry.get("args") or names + outs))
             lines.append(f"  return {outs[0]};" if len(outs) == 1 else f"  return std::make_tuple({', '.join(outs)});")
         elif kind is SchemaKind.inplace:
-            lines = ["  " + self.call(entry["acl"], entry.get("args") or names)]
+            lines = self.no_overlap(f) + ["  " + self.call(entry["acl"], entry.get("args") or names)]
             lines += ["  return self;"] if f.func.returns else []
         elif kind is SchemaKind.out:
             given = [a.name for a in f.func.arguments.out]
@@ -298,7 +312,7 @@ class Generator:
             return self.wrapper(entry, v, self.into(entry, v, [a.name for a in v.func.arguments.out], outs))
         if entry.get("inplace"):
             arguments = entry.get("inplace_args") or [a for a in (entry.get("args") or names + outs) if a not in outs]
-            return self.wrapper(entry, v, [f"  {self.call(entry['inplace'], arguments)}", "  return self;"])
+            return self.wrapper(entry, v, [*self.no_overlap(v), f"  {self.call(entry['inplace'], arguments)}", "  return self;"])
         base = f"{f.func.name.name.base}_{f.func.name.overload_name}".strip("_") + "_functional"
         return self.wrapper(entry, v, [f"  return store(self, {base}({', '.join(names)}));"])
 
