@@ -43,7 +43,8 @@ def configure():
     options += ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"] if ninja else ["-G", "Unix Makefiles"]
     ccache = shutil.which("ccache")
     if ccache and "CMAKE_CXX_COMPILER_LAUNCHER" not in os.environ:
-        options.append(f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}")
+        # Without this ccache does not keep what was compiled with precompiled headers.
+        options.append(f"-DCMAKE_CXX_COMPILER_LAUNCHER=env;CCACHE_SLOPPINESS=pch_defines,time_macros;{ccache}")
 
     # A cache made for another checkout, Python, torch or compiler cannot be reused; objects that still fit are.
     stamp, cache = BUILD / "configured_for.txt", BUILD / "CMakeCache.txt"

@@ -5,6 +5,9 @@ endif()
 
 # The prefix map keeps the builder's paths out of the libraries: messages name csrc/..., wherever it was compiled.
 add_compile_options(-Wall -Wextra "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=" "-ffile-prefix-map=${PROJECT_BINARY_DIR}/=")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options(-fpch-preprocess)  # for ccache, which preprocesses sources by themselves
+endif()
 if(NPU_WERROR)
   add_compile_options(-Werror)
 endif()
