@@ -25,14 +25,14 @@ SHAPES = ((8, 6, 16), (64, 48, 128))
 CHAINS: dict[str, View] = {  # of a tensor [a, b, c]
     "permute, slice": lambda t: t.permute(2, 0, 1)[:, ::2],
     "slice, permute": lambda t: t[:, ::2].permute(0, 2, 1),
-    "transpose, select": lambda t: t.transpose(0, 1).select(2, 5),
+    "transpose, select": lambda t: t.transpose(0, 2).select(1, 5),
     "select, transpose": lambda t: t.select(1, 5).t(),
     "transpose, narrow": lambda t: t.transpose(1, 2).narrow(2, 1, 4),
-    "select, expand": lambda t: t.select(2, 2).expand(4, -1, -1),
-    "narrow, expand": lambda t: t.narrow(1, 4, 1).expand(-1, 4, -1),
-    "transpose, expand": lambda t: t.transpose(0, 1).unsqueeze(1).expand(-1, 4, -1, -1),
+    "select, expand": lambda t: t.select(1, 2).expand(2, -1, -1),
+    "narrow, expand": lambda t: t.narrow(1, 4, 1).expand(-1, 2, -1),
+    "transpose, expand": lambda t: t.transpose(0, 1).unsqueeze(1).expand(-1, 2, -1, -1),
     "permute, slice, select": lambda t: t.permute(2, 0, 1)[:, ::2].select(2, 3),
-    "transpose, narrow, expand": lambda t: t.transpose(0, 2).narrow(1, 1, 4).unsqueeze(0).expand(3, -1, -1, -1),
+    "transpose, narrow, expand": lambda t: t.transpose(0, 2).narrow(1, 1, 4).unsqueeze(0).expand(2, -1, -1, -1),
 }
 OF_TWO = [name for name in CHAINS if name.count(",") == 1]
 

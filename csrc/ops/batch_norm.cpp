@@ -68,6 +68,24 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> with_update(const Tensor& input, cons
   return std::tuple_cat(forward(input, weight, bias, running_mean, running_var, true, momentum, eps), std::make_tuple(empty({0}, at::kByte)));
 }
 
+std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> with_update_out(const Tensor& input, const Optional& weight, const Optional& bias,
+                                                               Tensor& running_mean, Tensor& running_var, double momentum, double eps,
+                                                               Tensor& out, Tensor& save_mean, Tensor& save_invstd, Tensor& reserve) {
+  forward_out(input, weight, bias, running_mean, running_var, true, momentum, eps, out, save_mean, save_invstd);
+  return {out, save_mean, save_invstd, reserve};
+}
+
+// Mean and variance of a batch; the running ones follow.
+std::tuple<Tensor, Tensor> update_stats(const Tensor& input, const Optional& running_mean, const Optional& running_var, double momentum) {
+  TORCH_CHECK(input.dim() >= 2, "batch_norm expects an input with at least 2 dimensions, got ", input.dim());
+  const auto channels = input.transpose(0, 1).flatten(1);
+  const auto [variance, mean] = at::var_mean(channels, /*dim=*/1, /*unbiased=*/false);
+  const double count = static_cast<double>(channels.size(1));
+  if (running_mean && running_mean->defined()) running_mean->lerp_(mean.to(running_mean->scalar_type()), momentum);
+  if (running_var && running_var->defined()) running_var->lerp_((variance * (count / (count - 1))).to(running_var->scalar_type()), momentum);
+  return {mean, variance};
+}
+
 Three backward(const Tensor& grad_out, const Tensor& input, const Optional& weight, const Optional& running_mean,
                                  const Optional& running_var, const Optional& save_mean, const Optional& save_invstd, bool train,
                                  double eps, std::array<bool, 3> mask) {
@@ -95,6 +113,8 @@ NPU_REGISTER(batch_norm) {
   manual("aten::_native_batch_norm_legit", "out", &legit_out);
   manual("aten::_native_batch_norm_legit", "no_stats_out", &legit_no_stats_out);
   manual("aten::_batch_norm_with_update", "", &with_update);
+  manual("aten::_batch_norm_with_update", "out", &with_update_out);
+  manual("aten::batch_norm_update_stats", "", &update_stats);
   manual("aten::batch_norm_backward", "", &backward_of_update);
   manual("aten::native_batch_norm", "", &forward);
   manual("aten::_native_batch_norm_legit", "", &legit);

@@ -2,6 +2,9 @@
 #include <ATen/ATen.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/BucketizationUtils.h>
+#include <ATen/ops/_ctc_loss_backward_native.h>
+#include <ATen/ops/_ctc_loss_native.h>
+#include <ATen/ops/_make_dep_token_native.h>
 #include <ATen/ops/glu_backward_jvp_native.h>
 #include <ATen/ops/pixel_shuffle_native.h>
 #include <ATen/ops/pixel_unshuffle_native.h>
@@ -73,6 +76,45 @@ Tensor& scaled_mm_out(const Tensor& self, const Tensor& mat2, const Tensor& scal
   return write_out(out, scaled_mm(self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, fast));
 }
 
+// The scales of a side are one number, or one for each of its rows (columns, for the second matrix).
+void check_scales(const char* name, const Tensor& matrix, at::TensorList scales, at::IntArrayRef recipe, at::IntArrayRef sizes) {
+  constexpr int64_t kWhole = 0, kRows = 1;  // upstream's at::blas::ScalingType
+  const bool known = scales.size() == 1 && recipe.size() == 1 && (recipe[0] == kWhole || recipe[0] == kRows);
+  TORCH_CHECK_VALUE(known && at::isFloat8Type(matrix.scalar_type()) && scales[0].scalar_type() == at::kFloat,
+                    "Invalid scaling configuration: ", name, " must be one float32 tensor, TensorWise or RowWise, for a float8 matrix");
+  const bool fits = recipe[0] == kWhole ? scales[0].numel() == 1 : scales[0].sizes() == sizes;
+  TORCH_CHECK_VALUE(fits, name, " must have shape ", recipe[0] == kWhole ? at::IntArrayRef(1) : sizes, ", got ", scales[0].sizes());
+}
+Tensor scaled_mm_by_recipe(const Tensor& self, const Tensor& mat2, at::TensorList scale_a, at::IntArrayRef recipe_a, at::IntArrayRef,
+                           at::TensorList scale_b, at::IntArrayRef recipe_b, at::IntArrayRef, const std::optional<Tensor>& bias,
+                           std::optional<at::ScalarType> out_dtype, at::IntArrayRef, bool fast) {
+  TORCH_CHECK(self.dim() == 2 && mat2.dim() == 2, "scaled_mm: matrices expected, got ", self.dim(), "D and ", mat2.dim(), "D tensors");
+  check_scales("scale_a", self, scale_a, recipe_a, {self.size(0), 1});
+  check_scales("scale_b", mat2, scale_b, recipe_b, {1, mat2.size(1)});
+  TORCH_CHECK_VALUE(recipe_a[0] == recipe_b[0], "Invalid scaling configuration: scale_a and scale_b must have the same recipe");
+  return scaled_mm(self, mat2, scale_a[0], scale_b[0], bias, std::nullopt, out_dtype, fast);
+}
+Tensor& scaled_mm_by_recipe_out(const Tensor& self, const Tensor& mat2, at::TensorList scale_a, at::IntArrayRef recipe_a,
+                                at::IntArrayRef swizzle_a, at::TensorList scale_b, at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b,
+                                const std::optional<Tensor>& bias, std::optional<at::ScalarType> out_dtype, at::IntArrayRef dims, bool fast,
+                                Tensor& out) {
+  return write_out(out, scaled_mm_by_recipe(self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype, dims, fast));
+}
+
+// Each result is a sum over the first dimension of `input`, with a row of coefficients.
+Tensor linear_combination(const Tensor& input, const Tensor& coefficients) { return at::tensordot(coefficients, input, {1}, {0}); }
+Tensor& linear_combination_out(const Tensor& input, const Tensor& coefficients, Tensor& out) {
+  return write_out(out, linear_combination(input, coefficients));
+}
+
+Tensor add_relu(const Tensor& self, const Tensor& other, const Scalar& alpha) { return at::add(self, other, alpha).relu_(); }
+Tensor add_relu_number(const Tensor& self, const Scalar& other, const Scalar& alpha) { return at::add(self, other, alpha).relu_(); }
+Tensor& add_relu_(Tensor& self, const Tensor& other, const Scalar& alpha) { return self.add_(other, alpha).relu_(); }
+Tensor& add_relu_number_(Tensor& self, const Scalar& other, const Scalar& alpha) { return self.add_(other, alpha).relu_(); }
+Tensor& add_relu_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
+  return at::add_out(out, self, other, alpha).relu_();
+}
+
 // Upstream's compositions lose channels_last, which the CPU keeps.
 Tensor pixel_shuffle(const Tensor& self, int64_t factor) {
   return at::native::math_pixel_shuffle(self, factor).contiguous(self.suggest_memory_format());
@@ -128,6 +170,10 @@ bool is_set_to(const Tensor& self, const Tensor& other) {
 
 void assert_async(const Tensor& self) { TORCH_CHECK(self.is_nonzero(), "Expected Tensor with single nonzero value, but got zero"); }
 void assert_async_text(const Tensor& self, std::string_view text) { TORCH_CHECK(self.is_nonzero(), text); }
+Tensor functional_assert_async(const Tensor& self, std::string_view text, const Tensor& token) {
+  assert_async_text(self, text);
+  return token.clone();
+}
 
 // Norms of bfloat16 weights are float32, as on the CPU; the arithmetic is too.
 std::tuple<Tensor, Tensor> weight_norm(const Tensor& v, const Tensor& g, int64_t dim) {
@@ -177,6 +223,17 @@ NPU_REGISTER(composed) {
   manual("aten::_weight_int8pack_mm", "", &weight_int8pack_mm);
   manual("aten::_scaled_mm", "", &scaled_mm);
   manual("aten::_scaled_mm", "out", &scaled_mm_out);
+  manual("aten::_scaled_mm_v2", "", &scaled_mm_by_recipe);
+  manual("aten::_scaled_mm_v2", "out", &scaled_mm_by_recipe_out);
+  manual("aten::_compute_linear_combination", "", &linear_combination);
+  manual("aten::_compute_linear_combination", "out", &linear_combination_out);
+  manual("aten::_add_relu", "Tensor", &add_relu);
+  manual("aten::_add_relu", "Scalar", &add_relu_number);
+  manual("aten::_add_relu", "out", &add_relu_out);
+  manual("aten::_add_relu_", "Tensor", &add_relu_);
+  manual("aten::_add_relu_", "Scalar", &add_relu_number_);
+  manual("aten::_ctc_loss", "Tensor", &at::native::ctc_loss_tensor);
+  manual("aten::_ctc_loss_backward", "Tensor", &at::native::ctc_loss_backward_tensor);
   manual("aten::glu_jvp", "", &glu_jvp);
   manual("aten::glu_backward_jvp", "", &at::native::glu_backward_jvp);
   manual("aten::pixel_shuffle", "", &pixel_shuffle);
@@ -192,6 +249,8 @@ NPU_REGISTER(composed) {
   manual("aten::is_set_to", "", &is_set_to);
   manual("aten::_assert_async", "", &assert_async);
   manual("aten::_assert_async", "msg", &assert_async_text);
+  manual("aten::_functional_assert_async", "msg", &functional_assert_async);
+  manual("aten::_make_dep_token", "", &at::native::_make_dep_token_cpu);
   manual("aten::_weight_norm_interface", "", &weight_norm);
   manual("aten::_weight_norm_interface_backward", "", &weight_norm_backward);
 }

@@ -157,7 +157,55 @@ Tensor& addmm_(Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scala
   return self.copy_(npu::ops::addmm(self, mat1, mat2, beta, alpha));
 }
 
-// ---- compressed rows ----
+// ---- diagonals ----
+
+Tensor spdiags(const Tensor& diagonals, const Tensor& offsets, at::IntArrayRef shape, std::optional<at::Layout> layout) {
+  const auto values = diagonals.dim() == 1 ? diagonals.unsqueeze(0) : diagonals;
+  const auto shifts = offsets.dim() == 0 ? offsets.unsqueeze(0) : offsets;
+  TORCH_CHECK(values.dim() == 2, "Diagonals must be vector or matrix");
+  TORCH_CHECK(shape.size() == 2, "Output shape must be 2d");
+  TORCH_CHECK(shifts.dim() == 1, "Offsets must be scalar or vector");
+  TORCH_CHECK(values.size(0) == shifts.size(0), "Number of diagonals (", values.size(0), ") does not match the number of offsets (",
+              shifts.size(0), ")");
+  const auto wanted = layout.value_or(at::kSparse);
+  TORCH_CHECK(wanted == at::kSparse || wanted == at::kSparseCsr || wanted == at::kSparseCsc,
+              "Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got ", wanted);
+  TORCH_CHECK(shifts.scalar_type() == at::kLong, "Offset Tensor must have dtype Long but got ", shifts.scalar_type());
+  TORCH_CHECK(std::get<0>(at::_unique(shifts)).size(0) == shifts.size(0), "Offset tensor contains duplicate values");
+  CardGuard guard(values);
+  const auto width = std::min(values.size(1), shape[1]);
+  const auto columns = at::arange(width, shifts.options()).expand({shifts.size(0), width});
+  const auto rows = columns - shifts.unsqueeze(1);
+  const auto inside = rows.ge(0).logical_and_(rows.lt(shape[0]));
+  const auto indices = at::stack({rows.masked_select(inside), columns.masked_select(inside)});
+  const auto result = coo(indices, values.narrow(1, 0, width).masked_select(inside), shape, indices.size(1) < 2);
+  return wanted == at::kSparse ? result : result.to_sparse(wanted);
+}
+
+// ---- compressed rows and columns ----
+
+// What the indices of a matrix in compressed form must satisfy, in upstream's words. Waits for the device.
+void validate_compressed(bool by_rows, const Tensor& compressed, const Tensor& plain, int64_t lines, int64_t limit, int64_t nnz) {
+  TORCH_CHECK(compressed.scalar_type() == plain.scalar_type(), "Found dtype ", compressed.scalar_type(), " but expected ", plain.scalar_type());
+  CardGuard guard(compressed);
+  const std::string ends = by_rows ? "crow_indices" : "ccol_indices", inner = by_rows ? "col_indices" : "row_indices";
+  const auto line_count = by_rows ? "nrows" : "ncols", inner_limit = by_rows ? "ncols" : "nrows";
+  const auto require = [](const Tensor& holds, const auto&... words) {
+    TORCH_CHECK(holds.all().item<bool>(), "`", words..., "` is not satisfied.");
+  };
+  require(compressed.select(-1, 0).eq(0), ends, "[..., 0] == 0");
+  require(compressed.select(-1, -1).eq(nnz), ends, "[..., -1] == nnz");
+  const auto lengths = compressed.narrow(-1, 1, lines) - compressed.narrow(-1, 0, lines);
+  require(lengths.ge(0).logical_and_(lengths.le(limit)), "0 <= ", ends, "[..., 1:] - ", ends, "[..., :-1] <= ", inner_limit);
+  require(plain.ge(0).logical_and_(plain.lt(limit)), "0 <= ", inner, " < ", inner_limit);
+  if (nnz < 2) return;
+  auto sizes = plain.sizes().vec();
+  sizes.back() = nnz + 1;
+  const auto begins = at::zeros(sizes, plain.options().dtype(at::kBool)).scatter_(-1, compressed.to(at::kLong), Scalar(true));
+  const auto rises = plain.narrow(-1, 1, nnz - 1).gt(plain.narrow(-1, 0, nnz - 1));
+  require(rises.logical_or(begins.narrow(-1, 1, nnz - 1)), inner, "[..., ", ends, "[..., i - 1]:", ends, "[..., i]] for all i = 1, ..., ",
+          line_count, " are sorted and distinct along the last dimension values");
+}
 
 std::pair<Tensor, Tensor> places(const Tensor& csr) {
   const auto indices = at::_convert_indices_from_csr_to_coo(csr.crow_indices(), csr.col_indices(), /*out_int32=*/false, /*transpose=*/false);
@@ -228,6 +276,8 @@ NPU_REGISTER(sparse) {
   manual("aten::_to_sparse_csc", "", &at::native::dense_to_sparse_csc);
   manual("aten::_to_sparse_bsr", "", &at::native::dense_to_sparse_bsr);
   manual("aten::_to_sparse_bsc", "", &at::native::dense_to_sparse_bsc);
+  manual("aten::_spdiags", "", &spdiags);
+  manual("aten::_validate_compressed_sparse_indices", "", &validate_compressed);
   constexpr auto kCoo = c10::DispatchKey::SparsePrivateUse1, kCompressed = c10::DispatchKey::SparseCsrPrivateUse1;
   reg_as(kCoo, "aten::_coalesce", "", &coalesce);
   reg_as(kCoo, "aten::_copy_from_and_resize", "", &copy_from_and_resize);
