@@ -32,6 +32,8 @@ void check_devices(const c10::OperatorHandle& op, const torch::jit::Stack& stack
     if (value.isTensor()) look(value.toTensor());
     if (value.isTensorList())
       for (const at::Tensor& t : value.toTensorList()) look(t);
+    if (value.isOptionalTensorList())
+      for (const auto& t : value.toOptionalTensorVector()) look(t.value_or(at::Tensor()));
   }
   TORCH_CHECK(!npu || !cpu, "Expected all tensors to be on the same device, but found at least two devices, ", *npu,
               " and ", *cpu, "! (", op.operator_name(), ")");

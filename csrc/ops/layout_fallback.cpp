@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "fallback.h"
+#include "registry.h"
+#include "runtime/device.h"
 #include "tensor.h"
 
 namespace npu::ops {
@@ -28,6 +30,12 @@ class Operands {
     if (value.isTensorList()) {
       c10::List<Tensor> hosts;
       for (const Tensor& t : value.toTensorVector()) hosts.push_back(to_host(t, false));
+      return hosts;
+    }
+    if (value.isOptionalTensorList()) {
+      c10::List<std::optional<Tensor>> hosts;
+      for (const std::optional<Tensor>& t : value.toOptionalTensorVector())
+        hosts.push_back(t && t->defined() ? std::optional(to_host(*t, false)) : t);
       return hosts;
     }
     return value.isDevice() ? c10::Device(at::kCPU) : value;
@@ -78,7 +86,29 @@ void layout_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::
   }
 }
 
+struct Candidate {
+  c10::DispatchKey key;
+  const char *name, *overload;
+};
+
+std::vector<Candidate>& candidates() {
+  static auto* all = new std::vector<Candidate>;
+  return *all;
+}
+
+void register_candidates() {
+  for (const auto& [key, name, overload] : candidates()) {
+    const auto op = c10::Dispatcher::singleton().findSchema({name, overload});
+    if (op && !op->hasKernelForDispatchKey(key))
+      register_op_as(key, name, overload, c10::KernelFunction::makeFromBoxedFunction<&layout_fallback>());
+  }
+}
+
+[[maybe_unused]] const bool g_at_init = (at_init(register_candidates), true);
+
 }  // namespace
+
+void falls_back(c10::DispatchKey key, const char* name, const char* overload) { candidates().push_back({key, name, overload}); }
 
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>());

@@ -26,6 +26,9 @@ void reg_as(c10::DispatchKey key, const char* name, const char* overload, F* fun
   register_op_as(key, name, overload, c10::KernelFunction::makeFromUnboxedRuntimeFunction(function));
 }
 
+// The operator has a kernel of the CPU for tensors of this layout: if none is registered here, it is computed there.
+void falls_back(c10::DispatchKey key, const char* name, const char* overload);
+
 }  // namespace npu::ops
 
 // Body of registrations that run when the library is loaded: NPU_REGISTER(copy) { manual(...); }

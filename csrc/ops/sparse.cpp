@@ -9,46 +9,26 @@
 #include <ATen/ops/_to_sparse_csr_native.h>
 #include <ATen/ops/_to_sparse_native.h>
 
+#include <array>
+
 #include "registry.h"
-#include "tensor.h"
+#include "sparse.h"
 
 namespace npu::ops {
 
-namespace {
-
 using c10::Scalar;
-
-// ---- coordinates ----
 
 Tensor coo(const Tensor& indices, const Tensor& values, at::IntArrayRef sizes, bool coalesced) {
   const auto options = values.options().layout(at::kSparse);
   return at::_sparse_coo_tensor_with_dims_and_tensors(indices.size(0), values.dim() - 1, sizes, indices, values, options, coalesced);
 }
 
-// The CPU's kernels read indices row by row without asking for strides. Upstream's conversion leaves them as nonzero()
-// does.
-Tensor with_dense_indices(const Tensor& t) {
-  if (!t.is_sparse() || t._indices().is_contiguous()) return t;
-  return coo(t._indices().contiguous(), t._values(), t.sizes(), t.is_coalesced());
-}
-
-Tensor to_sparse(const Tensor& self, std::optional<at::Layout> layout, at::OptionalIntArrayRef blocksize,
-                 std::optional<int64_t> dense_dim) {
-  return with_dense_indices(at::native::dense_to_sparse(self, layout, blocksize, dense_dim));
-}
-
-Tensor to_sparse_coo(const Tensor& self, int64_t sparse_dim) {
-  return with_dense_indices(at::native::dense_to_sparse(self, sparse_dim));
-}
-
-// Each column of `indices` as the place's number in row-major order.
 Tensor flatten(const Tensor& indices, at::IntArrayRef sizes) {
   auto flat = indices[0];
   for (int64_t d = 1; d < indices.size(0); d++) flat = flat * sizes[d] + indices[d];
   return flat;
 }
 
-// Entries at the same place become one, their sum, in the order of places.
 Tensor coalesce(const Tensor& self) {
   const auto indices = self._indices(), values = self._values();
   if (self._nnz() < 2 || self.sparse_dim() == 0) return coo(indices, values, self.sizes(), true);
@@ -68,6 +48,34 @@ Tensor& replace(Tensor& out, const Tensor& result) {
   at::sparse::get_sparse_impl(out)->raw_resize_(result.sparse_dim(), result.dense_dim(), result.sizes());
   at::sparse::alias_into_sparse(out, result._indices(), result._values().to(out.scalar_type()));
   return out._coalesced_(result.is_coalesced());
+}
+
+Tensor add_product(const Tensor& self, const Tensor& rows, const Tensor& columns, const Tensor& values, int64_t height, const Tensor& mat2,
+                   const Scalar& beta, const Scalar& alpha) {
+  const std::array<int64_t, 2> sizes{height, mat2.size(1)};
+  const auto sum = beta.equal(0) ? at::zeros(sizes, self.options()) : self.expand(sizes).mul(beta);
+  if (values.numel() == 0) return sum;
+  return sum.index_add_(0, rows, mat2.index_select(0, columns).mul_(values.unsqueeze(1)), alpha);
+}
+
+namespace {
+
+// ---- coordinates ----
+
+// The CPU's kernels read indices row by row without asking for strides. Upstream's conversion leaves them as nonzero()
+// does.
+Tensor with_dense_indices(const Tensor& t) {
+  if (!t.is_sparse() || t._indices().is_contiguous()) return t;
+  return coo(t._indices().contiguous(), t._values(), t.sizes(), t.is_coalesced());
+}
+
+Tensor to_sparse(const Tensor& self, std::optional<at::Layout> layout, at::OptionalIntArrayRef blocksize,
+                 std::optional<int64_t> dense_dim) {
+  return with_dense_indices(at::native::dense_to_sparse(self, layout, blocksize, dense_dim));
+}
+
+Tensor to_sparse_coo(const Tensor& self, int64_t sparse_dim) {
+  return with_dense_indices(at::native::dense_to_sparse(self, sparse_dim));
 }
 
 // For results of layout_fallback.cpp.
@@ -125,18 +133,6 @@ Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
 }
 
 // ---- products ----
-
-Tensor scaled(const Tensor& t, const Scalar& beta, at::IntArrayRef sizes) {
-  return beta.equal(0) ? at::zeros(sizes, t.options()) : t.expand(sizes).mul(beta);
-}
-
-// beta * self + alpha * (matrix of entries) x mat2
-Tensor add_product(const Tensor& self, const Tensor& rows, const Tensor& columns, const Tensor& values, int64_t height, const Tensor& mat2,
-                   const Scalar& beta, const Scalar& alpha) {
-  const auto sum = scaled(self, beta, {height, mat2.size(1)});
-  if (values.numel() == 0) return sum;
-  return sum.index_add_(0, rows, mat2.index_select(0, columns).mul_(values.unsqueeze(1)), alpha);
-}
 
 Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
   TORCH_CHECK(mat1.is_sparse() && !mat2.is_sparse(), "addmm: expected a sparse and a dense matrix");

@@ -1,13 +1,7 @@
 """Mistakes raise the CPU's type of exception; test/ops/sweep.py errors compares all of torch's error inputs."""
 
-import os
-import sys
-
-import pytest
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 import errors
+import pytest
 import torch
 
 import torch_npu  # noqa: F401

@@ -1,13 +1,7 @@
 """How often operators reach the device, by softnpu's counters."""
 
-import os
-import sys
-
-import pytest
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 import counters
+import pytest
 import torch
 
 from torch_npu import optim

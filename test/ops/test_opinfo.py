@@ -5,15 +5,11 @@ supported or fails for now is listed in test/expect.
 """
 
 import os
-import sys
-
-import pytest
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import expect
 import opinfo
 import pool
+import pytest
 import torch
 
 import torch_npu  # noqa: F401

@@ -6,11 +6,8 @@ import os
 import subprocess
 import sys
 
-import pytest
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 import counters
+import pytest
 import torch
 import view_chains
 
