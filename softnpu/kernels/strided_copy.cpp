@@ -14,9 +14,9 @@ constexpr int64_t kLeast = 1024;     // elements of a copy that is worth the tho
 constexpr int64_t kGrain = 1 << 15;  // elements per thread, as ATen has it
 
 struct Plan {
-  int64_t inner_to = -1,
-          inner_from = -1;  // dimensions with the smallest strides of the target, which is 1, and of the source
-  c10::SmallVector<int64_t, 6> outer;      // the others
+  // Dimensions with the smallest strides: of the target, which is 1, and of the source.
+  int64_t inner_to = -1, inner_from = -1;
+  c10::SmallVector<int64_t, 6> outer;  // the others
 };
 
 const char* end_of(const at::Tensor& t) {
