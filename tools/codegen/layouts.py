@@ -16,7 +16,10 @@ from torchgen.model import DispatchKey
 
 LAYOUTS = ("Sparse", "SparseCsr", "NestedTensor", "Quantized")
 # Kernels that have loops of the CPU and CUDA in their body; csrc/ops/nested.cpp and sparse_entries.cpp have their own.
-EXCLUDED = {"native_layer_norm", "native_layer_norm_backward", "sparse_mask", "_sparse_mask_projection"}
+EXCLUDED = {
+    "NestedTensor": {"native_layer_norm", "native_layer_norm_backward"},
+    "Sparse": {"sparse_mask", "_sparse_mask_projection"},
+}
 # Layouts for which torch has default kernels, made for dense tensors, in front of a fallback.
 FALLS_BACK = {"SparseCsr", "Quantized"}
 
@@ -32,13 +35,13 @@ NPU_REGISTER({name}) {{
 
 def emit(layout: str, parsed) -> str:
     cpu, cuda = (parsed.backend_indices[DispatchKey[f"{layout}{device}"]] for device in ("CPU", "CUDA"))
-    headers, lines = set(), []
+    headers, lines, excluded = set(), [], EXCLUDED.get(layout, ())
     for f in parsed.native_functions:
         kernel, other = cpu.get_kernel(f), cuda.get_kernel(f)
         name = f.func.name
         if kernel is None or "_test_" in str(name):
             continue
-        if other is None or kernel.kernel != other.kernel or kernel.structured or str(name) in EXCLUDED:
+        if other is None or kernel.kernel != other.kernel or kernel.structured or str(name) in excluded:
             if layout in FALLS_BACK:
                 lines.append(f'  falls_back(c10::DispatchKey::{layout}PrivateUse1, "aten::{name.name}", "{name.overload_name}");\n')
             continue
