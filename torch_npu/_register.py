@@ -29,6 +29,8 @@ def register() -> None:
         ForkingPickler.register(cls, _reduce_tensor)
     custom_ops.register()
     after_import("torch._dynamo.device_interface", _register_interface)
+    after_import("torch._inductor.codegen.common", _register_inductor)
+    after_import("torch.nn.attention.flex_attention", _allow_flex_attention)
     after_import("torchvision.extension", _torchvision.add)
     if torch.distributed.is_available():
         from torch_npu.distributed import backend
@@ -42,6 +44,24 @@ def _register_interface(device_interface) -> None:
     from torch_npu.npu._dynamo import NpuInterface
 
     device_interface.register_interface_for_device("npu", NpuInterface)
+
+
+def _register_inductor(common) -> None:
+    from torch_npu.npu import _inductor
+
+    _inductor.register(common)
+
+
+def _allow_flex_attention(module) -> None:
+    """Upstream has a list of the devices that its operator takes; it runs on npu, with gradients, as it is."""
+    upstream = module._validate_device
+
+    @functools.wraps(upstream)
+    def validate_device(query, key, value) -> None:
+        if query.device.type != "npu":
+            upstream(query, key, value)
+
+    module._validate_device = validate_device
 
 
 def _version_attribute(name: str):

@@ -140,3 +140,36 @@ def test_vmap_over_an_encoder_layer():
     x = torch.randn(3, 2, 5, 16)
     expected = torch.vmap(layer)(x)
     torch.testing.assert_close(torch.vmap(layer.npu())(x.npu()).cpu(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.filterwarnings("ignore")  # that it runs eagerly, in several words
+def test_flex_attention(compiled):
+    """A causal mask and a bias for each head, with shared keys: against attention that is written out."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    length = 64
+    query, key, value = (torch.randn(2, heads, length, 16) for heads in (4, 2, 2))
+    slopes = torch.rand(4)
+
+    def flex(query, key, value):
+        slope = slopes.npu()
+        mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, length, length, device="npu")
+        function = torch.compile(flex_attention) if compiled else flex_attention
+        return function(query, key, value, lambda s, b, h, i, j: s + slope[h] * (j - i), mask, enable_gqa=True)
+
+    def plain(query, key, value):
+        distance = torch.arange(length) - torch.arange(length).unsqueeze(1)
+        scores = query @ key.repeat_interleave(2, 1).mT / 4 + slopes.view(-1, 1, 1) * distance
+        return scores.masked_fill(distance > 0, -torch.inf).softmax(-1) @ value.repeat_interleave(2, 1)
+
+    results = []
+    for function, device in ((plain, "cpu"), (flex, "npu")):
+        leaves = [t.detach().to(device).requires_grad_() for t in (query, key, value)]
+        out = function(*leaves)
+        out.square().sum().backward()
+        results.append([out, *(t.grad for t in leaves)])
+    for expected, got in zip(*results):
+        torch.testing.assert_close(got.cpu(), expected, rtol=1e-4, atol=1e-4)

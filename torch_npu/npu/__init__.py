@@ -30,8 +30,4 @@ def __getattr__(name: str):
         return random.default_generators()
     if name == "_initialized":  # torch.utils.checkpoint asks whether there is random state to keep
         return is_initialized()  # noqa: F405
-    if name in ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen"):  # asked for by Inductor
-        from torch_npu.npu import _inductor
-
-        return getattr(_inductor, name)
     raise AttributeError(f"module 'torch.npu' has no attribute '{name}'")

@@ -1,16 +1,14 @@
 """torch.compile with its default backend, Inductor: there is no code generator for the npu, so each graph runs eagerly.
 
-Inductor asks torch.npu for these classes. The wrapper is the first that it makes for a graph; refusing there with SkipFrame makes
-Dynamo run the frame as it stands. Graphs without npu tensors are compiled as ever.
+A backend may have a pass over its graphs. Ours, the last before lowering, refuses with SkipFrame, which makes Dynamo run the frame as
+it stands. Graphs without npu tensors are compiled as ever. Registered once Inductor is imported (torch_npu/_register.py).
 """
 
 import warnings
 from functools import cache
 
 from torch._dynamo.exc import SkipFrame
-from torch._inductor.codegen.common import DeviceOpOverrides, register_device_op_overrides
-from torch._inductor.codegen.wrapper import PythonWrapperCodegen as _UpstreamWrapper
-from torch._inductor.scheduler import BaseScheduling
+from torch._inductor.custom_graph_pass import CustomGraphModulePass
 
 _REASON = (
     "torch.compile: Inductor has no code generator for the npu, so graphs with npu tensors run eagerly. "
@@ -23,18 +21,22 @@ def _say_once() -> None:
     warnings.warn(_REASON, UserWarning, stacklevel=2)
 
 
-class PythonWrapperCodegen(_UpstreamWrapper):
-    @staticmethod
-    def create(*args, **kwargs):
+class _Refusal(CustomGraphModulePass):
+    def __call__(self, gm) -> None:
         _say_once()
         raise SkipFrame(_REASON)
 
-
-CppWrapperCodegen = WrapperFxCodegen = PythonWrapperCodegen
-
-
-class Scheduling(BaseScheduling):
-    """Registered with the wrapper, never reached."""
+    def uuid(self) -> str:
+        return "npu graphs run eagerly"
 
 
-register_device_op_overrides("npu", DeviceOpOverrides())
+class _NoCodegen:
+    """Stands for the scheduler and the wrappers, none of which is made."""
+
+    supports_caching = True  # otherwise Inductor takes the refusal for an error of its own
+
+
+def register(common) -> None:
+    """`common` is torch._inductor.codegen.common."""
+    common.register_backend_for_device("npu", _NoCodegen, _NoCodegen, _NoCodegen, _NoCodegen, _Refusal())
+    common.register_device_op_overrides("npu", common.DeviceOpOverrides())
