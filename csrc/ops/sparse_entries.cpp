@@ -63,6 +63,13 @@ struct Rows {
   }
 };
 
+// A number for each entry, shaped to be combined with the entries' values.
+Tensor along_entries(const Tensor& numbers, const Tensor& values) {
+  Sizes sizes(values.dim(), 1);
+  sizes[0] = numbers.size(0);
+  return numbers.view(sizes);
+}
+
 // Values of `t` at places that are given by their sparse indices; zero where it has no entry.
 Tensor values_at(const Tensor& places, const Sizes& sizes, const Tensor& t) {
   const auto source = t.coalesce();
@@ -71,9 +78,8 @@ Tensor values_at(const Tensor& places, const Sizes& sizes, const Tensor& t) {
   if (source._nnz() == 0) return at::zeros(found_sizes, source._values().options());
   const auto have = flatten(source._indices(), sizes), want = flatten(places, sizes);
   const auto at_or_after = at::searchsorted(have, want.contiguous()).clamp_max_(source._nnz() - 1);
-  auto missing = have.index_select(0, at_or_after).ne(want);
-  while (missing.dim() < source._values().dim()) missing = missing.unsqueeze(-1);
-  return source._values().index_select(0, at_or_after).masked_fill_(missing, 0);
+  const auto missing = have.index_select(0, at_or_after).ne(want);
+  return source._values().index_select(0, at_or_after).masked_fill_(along_entries(missing, source._values()), 0);
 }
 
 void check_softmax(const Tensor& self, bool half_to_float, const char* op) {
@@ -155,8 +161,7 @@ Tensor mask_projection(const Tensor& self, const Tensor& mask, bool accumulate) 
   const auto ones = coo(mask._indices(), at::ones({mask._nnz()}, self._values().options()), sparse_sizes(mask), mask.is_coalesced());
   auto times = values_at(self._indices(), sparse_sizes(self), ones);
   if (!accumulate) times = times.ne(0).to(times.scalar_type());
-  while (times.dim() < self._values().dim()) times = times.unsqueeze(-1);
-  return coo(self._indices().clone(), self._values() * times, self.sizes(), self.is_coalesced());
+  return coo(self._indices().clone(), self._values() * along_entries(times, self._values()), self.sizes(), self.is_coalesced());
 }
 
 }  // namespace
