@@ -40,8 +40,7 @@ void check_where(const Tensor& condition) {
   if (condition.scalar_type() == at::kByte) {
     TORCH_WARN_ONCE(
         "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version "
-        "of "
-        "PyTorch. Use a boolean condition instead.");
+        "of PyTorch. Use a boolean condition instead.");
     return;
   }
   TORCH_CHECK(condition.scalar_type() == at::kBool, "where expected condition to be a boolean tensor, but got a tensor with dtype ",

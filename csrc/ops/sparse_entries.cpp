@@ -52,7 +52,7 @@ struct Rows {
   }
   Tensor max(const Tensor& values) const {
     const auto lowest = at::full(sizes_for(values), -std::numeric_limits<double>::infinity(), values.options());
-    return lowest.index_reduce(0, of_entry, values, "amax").index_select(0, of_entry);
+    return lowest.index_reduce_(0, of_entry, values, "amax").index_select(0, of_entry);
   }
 
  private:
@@ -101,8 +101,8 @@ Tensor softmax(const Tensor& self, int64_t dim, bool half_to_float) {
     values = kLog ? at::log_softmax(values, dense) : at::softmax(values, dense);
   } else if (values.numel() > 0) {
     const Rows rows(input, dim);
-    const auto shifted = values - rows.max(values), sums = rows.sum(shifted.exp());
-    values = kLog ? shifted - sums.log() : shifted.exp().div_(sums);
+    const auto shifted = values - rows.max(values), weights = shifted.exp(), sums = rows.sum(weights);
+    values = kLog ? shifted - sums.log() : weights / sums;
   }
   return coo(input._indices().clone(), values, self.sizes(), true);
 }

@@ -58,12 +58,16 @@ Tensor bmm(const Tensor& self, const Tensor& mat2) {
 
 Tensor& bmm_out(const Tensor& self, const Tensor& mat2, Tensor& out) { return write_out(out, npu::ops::bmm(self, mat2)); }
 
+void check_factors(const char* op, const Tensor& mat1, const Tensor& mat2) {
+  TORCH_CHECK(mat1.sparse_dim() == 2, op, ": Argument #2: matrices expected, got ", mat1.sparse_dim(), "D tensor");
+  TORCH_CHECK(mat1.dense_dim() == 0, op, ": Argument #2: scalar values expected, got ", mat1.dense_dim(), "D values");
+  TORCH_CHECK(mat2.dim() == 2, op, ": Argument #3: matrices expected, got ", mat2.dim(), "D tensor");
+  TORCH_CHECK(mat1.size(1) == mat2.size(0), op, ": Argument #3: Expected dim 0 size ", mat1.size(1), ", got ", mat2.size(0));
+}
+
 // Rows of mat1 x mat2 for which mat1 has entries.
 Tensor hspmm(const Tensor& mat1, const Tensor& mat2) {
-  TORCH_CHECK(mat1.sparse_dim() == 2, "hspmm: Argument #2: matrices expected, got ", mat1.sparse_dim(), "D tensor");
-  TORCH_CHECK(mat1.dense_dim() == 0, "hspmm: Argument #2: scalar values expected, got ", mat1.dense_dim(), "D values");
-  TORCH_CHECK(mat2.dim() == 2, "hspmm: Argument #3: matrices expected, got ", mat2.dim(), "D tensor");
-  TORCH_CHECK(mat1.size(1) == mat2.size(0), "hspmm: Argument #3: Expected dim 0 size ", mat1.size(1), ", got ", mat2.size(0));
+  check_factors("hspmm", mat1, mat2);
   CardGuard guard(mat2);
   const auto entries = mat1.coalesce();
   const auto indices = entries._indices();
@@ -76,10 +80,7 @@ Tensor& hspmm_out(const Tensor& mat1, const Tensor& mat2, Tensor& out) { return 
 
 Tensor& sspaddmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha, Tensor& out) {
   TORCH_CHECK(self.is_sparse() && mat1.is_sparse(), "sspaddmm: Arguments #1 and #2: sparse matrices expected");
-  TORCH_CHECK(mat1.sparse_dim() == 2, "sspaddmm: Argument #2: matrices expected, got ", mat1.sparse_dim(), "D tensor");
-  TORCH_CHECK(mat1.dense_dim() == 0, "sspaddmm: Argument #2: scalar values expected, got ", mat1.dense_dim(), "D values");
-  TORCH_CHECK(mat2.dim() == 2, "sspaddmm: Argument #3: matrices expected, got ", mat2.dim(), "D tensor");
-  TORCH_CHECK(mat1.size(1) == mat2.size(0), "sspaddmm: Argument #3: Expected dim 0 size ", mat1.size(1), ", got ", mat2.size(0));
+  check_factors("sspaddmm", mat1, mat2);
   const bool adds = !beta.equal(0);  // without, as smm() asks for, the first argument is not looked at
   TORCH_CHECK(!adds || (self.dim() == 2 && self.size(0) == mat1.size(0)), "sspaddmm: Argument #1: Expected dim 0 size ", mat1.size(0),
               ", got ", self.size(0));
