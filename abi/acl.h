@@ -7,8 +7,8 @@
 extern "C" {
 #endif
 
-
-// ---- Process, errors and versions ------------------------------------------------------------------------------------
+// ---- Process, errors and versions
+// ------------------------------------------------------------------------------------
 
 void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line, const char* fmt, ...);
 aclError aclFinalize(void);
@@ -23,7 +23,8 @@ aclError aclSetCompileopt(aclCompileOpt opt, const char* value);
 aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion* version);
 aclError aclsysGetVersionStr(char* pkgName, char* versionStr);
 
-// ---- Devices and contexts --------------------------------------------------------------------------------------------
+// ---- Devices and contexts
+// --------------------------------------------------------------------------------------------
 
 aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value);
 aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId);
@@ -63,7 +64,8 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
 aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream);
 aclError aclrtUseStreamResInCurrentThread(aclrtStream stream);
 
-// ---- Streams, callbacks and capture ----------------------------------------------------------------------------------
+// ---- Streams, callbacks and capture
+// ----------------------------------------------------------------------------------
 
 aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags);
 aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode);
@@ -75,7 +77,8 @@ aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle)
 aclError aclmdlRICaptureTaskUpdateEnd(aclmdlRI stream);
 aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode);
 aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode);
-aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, unsigned int defaultLaunchValue, uint32_t flag, aclmdlRICondHandle* handle);
+aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, unsigned int defaultLaunchValue, uint32_t flag,
+                                  aclmdlRICondHandle* handle);
 aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t** ptr);
 aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t flags);
 aclError aclmdlRIDebugPrint(aclmdlRI modelRI);
@@ -109,7 +112,8 @@ aclError aclskOptimize(aclmdlRI modelRI, const aclskOptions* options);
 aclError aclskScopeBegin(const char* scopeName, aclrtStream stream);
 aclError aclskScopeEnd(const char* scopeName, aclrtStream stream);
 
-// ---- Events ----------------------------------------------------------------------------------------------------------
+// ---- Events
+// ----------------------------------------------------------------------------------------------------------
 
 aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag);
 aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag);
@@ -125,7 +129,8 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream);
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event);
 aclError aclrtSynchronizeEvent(aclrtEvent event);
 
-// ---- Memory ----------------------------------------------------------------------------------------------------------
+// ---- Memory
+// ----------------------------------------------------------------------------------------------------------
 
 aclError aclrtFree(void* devPtr);
 aclError aclrtFreeHost(void* hostPtr);
@@ -145,14 +150,20 @@ aclError aclrtMallocHost(void** hostPtr, size_t size);
 aclError aclrtMallocHostWithCfg(void** ptr, uint64_t size, aclrtMallocConfig* cfg);
 aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size, const aclrtPhysicalMemProp* prop, uint64_t flags);
 aclError aclrtMapMem(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags);
-aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags, uint64_t* shareableHandle);
+aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags,
+                                         uint64_t* shareableHandle);
 aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle* handle);
 aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t* pid, size_t pidNum);
 aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind);
-aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind, aclrtStream stream);
-aclError aclrtMemcpyAsyncWithCondition(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind, aclrtStream stream);
-aclError aclrtMemcpyBatch(void** dsts, size_t* destMax, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex);
-aclError aclrtMemcpyBatchAsync(void** dsts, size_t* destMax, void** srcs, size_t* sizes, size_t numBatches, aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex, aclrtStream stream);
+aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
+                          aclrtStream stream);
+aclError aclrtMemcpyAsyncWithCondition(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
+                                       aclrtStream stream);
+aclError aclrtMemcpyBatch(void** dsts, size_t* destMax, void** srcs, size_t* sizes, size_t numBatches,
+                          aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex);
+aclError aclrtMemcpyBatchAsync(void** dsts, size_t* destMax, void** srcs, size_t* sizes, size_t numBatches,
+                               aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex,
+                               aclrtStream stream);
 aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count);
 aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream);
 aclError aclrtPointerGetAttributes(const void* ptr, aclrtPtrAttributes* attributes);
@@ -160,10 +171,13 @@ aclError aclrtReleaseMemAddress(void* virPtr);
 aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, void* expectPtr, uint64_t flags);
 aclError aclrtUnmapMem(void* virPtr);
 
+// ---- Legacy single-operator interface
+// --------------------------------------------------------------------------------
 
-// ---- Legacy single-operator interface --------------------------------------------------------------------------------
-
-aclError aclGenGraphAndDumpForOp(const char* opType, int numInputs, const aclTensorDesc* value[], const aclDataBuffer* value2[], int numOutputs, const aclTensorDesc* value3[], aclDataBuffer* value4[], const aclopAttr* attr, aclopEngineType engineType, const char* graphDumpPath, aclGraphDumpOption* graphdumpOpt);
+aclError aclGenGraphAndDumpForOp(const char* opType, int numInputs, const aclTensorDesc* value[],
+                                 const aclDataBuffer* value2[], int numOutputs, const aclTensorDesc* value3[],
+                                 aclDataBuffer* value4[], const aclopAttr* attr, aclopEngineType engineType,
+                                 const char* graphDumpPath, aclGraphDumpOption* graphdumpOpt);
 aclError aclGetTensorDescDimV2(const aclTensorDesc* desc, size_t index, int64_t* dimSize);
 aclFormat aclGetTensorDescFormat(const aclTensorDesc* desc);
 size_t aclGetTensorDescNumDims(const aclTensorDesc* desc);
@@ -172,8 +186,15 @@ void aclSetTensorDescName(aclTensorDesc* desc, const char* name);
 aclError aclSetTensorFormat(aclTensorDesc* desc, aclFormat format);
 aclError aclSetTensorPlaceMent(aclTensorDesc* desc, aclMemType memType);
 aclError aclSetTensorShape(aclTensorDesc* desc, int numDims, const int64_t* dims);
-aclError aclopCompileAndExecute(const char* opType, int numInputs, const aclTensorDesc* const inputDesc[], const aclDataBuffer* const inputs[], int numOutputs, const aclTensorDesc* const outputDesc[], aclDataBuffer* const outputs[], const aclopAttr* attr, aclopEngineType engineType, aclopCompileType compileFlag, const char* opPath, aclrtStream stream);
-aclError aclopCompileAndExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputDesc[], aclDataBuffer* inputs[], int numOutputs, aclTensorDesc* outputDesc[], aclDataBuffer* outputs[], aclopAttr* attr, aclopEngineType engineType, aclopCompileType compileFlag, const char* opPath, aclrtStream stream);
+aclError aclopCompileAndExecute(const char* opType, int numInputs, const aclTensorDesc* const inputDesc[],
+                                const aclDataBuffer* const inputs[], int numOutputs,
+                                const aclTensorDesc* const outputDesc[], aclDataBuffer* const outputs[],
+                                const aclopAttr* attr, aclopEngineType engineType, aclopCompileType compileFlag,
+                                const char* opPath, aclrtStream stream);
+aclError aclopCompileAndExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputDesc[],
+                                  aclDataBuffer* inputs[], int numOutputs, aclTensorDesc* outputDesc[],
+                                  aclDataBuffer* outputs[], aclopAttr* attr, aclopEngineType engineType,
+                                  aclopCompileType compileFlag, const char* opPath, aclrtStream stream);
 aclopAttr* aclopCreateAttr(void);
 void aclopDestroyAttr(const aclopAttr* attr);
 aclError aclopSetAttrBool(aclopAttr* attr, const char* attrName, uint8_t attrValue);
@@ -183,17 +204,20 @@ aclError aclopSetAttrInt(aclopAttr* attr, const char* attrName, int64_t attrValu
 aclError aclopSetAttrListBool(aclopAttr* attr, const char* attrName, int numValues, const uint8_t* values);
 aclError aclopSetAttrListFloat(aclopAttr* attr, const char* attrName, int numValues, const float* values);
 aclError aclopSetAttrListInt(aclopAttr* attr, const char* attrName, int numValues, const int64_t* values);
-aclError aclopSetAttrListListInt(aclopAttr* attr, const char* attrName, int numLists, const int* numValues, const int64_t* const values[]);
+aclError aclopSetAttrListListInt(aclopAttr* attr, const char* attrName, int numLists, const int* numValues,
+                                 const int64_t* const values[]);
 aclError aclopSetAttrString(aclopAttr* attr, const char* attrName, const char* attrValue);
 aclError aclopStartDumpArgs(uint32_t dumpType, const char* path);
 aclError aclopStopDumpArgs(uint32_t dumpType);
 
-// ---- Dump, profiling, data channels ----------------------------------------------------------------------------------
+// ---- Dump, profiling, data channels
+// ----------------------------------------------------------------------------------
 
 aclError aclmdlFinalizeDump(void);
 aclError aclmdlInitDump(void);
 aclError aclmdlSetDump(const char* dumpCfgPath);
-aclprofConfig* aclprofCreateConfig(uint32_t* deviceIdList, uint32_t deviceNums, aclprofAicoreMetrics aicoreMetrics, const aclprofAicoreEvents* aicoreEvents, uint64_t dataTypeConfig);
+aclprofConfig* aclprofCreateConfig(uint32_t* deviceIdList, uint32_t deviceNums, aclprofAicoreMetrics aicoreMetrics,
+                                   const aclprofAicoreEvents* aicoreEvents, uint64_t dataTypeConfig);
 aclprofStepInfoPtr aclprofCreateStepInfo(void);
 aclError aclprofDestroyConfig(const aclprofConfig* profilerConfig);
 NpdStatus aclprofDestroyStepInfo(aclprofStepInfoPtr stepInfo);
@@ -221,12 +245,15 @@ size_t acltdtGetDimNumFromItem(const acltdtDataItem* dataItem);
 aclError acltdtGetDimsFromItem(const acltdtDataItem* dataItem, int64_t* dims, size_t dimNum);
 aclError acltdtReceiveTensor(const acltdtChannelHandle* handle, acltdtDataset* dataset, int32_t timeout);
 
-// ---- Runtime below AscendCL ------------------------------------------------------------------------------------------
+// ---- Runtime below AscendCL
+// ------------------------------------------------------------------------------------------
 
 rtError_t rtDevBinaryRegister(const rtDevBinary_t* bin, void** handle);
-rtError_t rtFunctionRegister(void* binHandle, const void* stubFunc, const char* stubName, const void* devFunc, uint32_t funcMode);
+rtError_t rtFunctionRegister(void* binHandle, const void* stubFunc, const char* stubName, const void* devFunc,
+                             uint32_t funcMode);
 rtError_t rtGetC2cCtrlAddr(uint64_t* addr, uint32_t* len);
-rtError_t rtKernelLaunch(const void* stubFunc, uint32_t blockDim, void* args, uint32_t argsSize, rtSmDesc_t* smDesc, rtStream_t stream);
+rtError_t rtKernelLaunch(const void* stubFunc, uint32_t blockDim, void* args, uint32_t argsSize, rtSmDesc_t* smDesc,
+                         rtStream_t stream);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -652,8 +652,13 @@ enum {
 };
 
 // aclnn status codes of the operator library.
-enum { ACLNN_SUCCESS = 0, ACLNN_ERR_PARAM_NULLPTR = 161001, ACLNN_ERR_PARAM_INVALID = 161002, ACLNN_ERR_RUNTIME_ERROR = 361001, ACLNN_ERR_INNER = 561000 };
-
+enum {
+  ACLNN_SUCCESS = 0,
+  ACLNN_ERR_PARAM_NULLPTR = 161001,
+  ACLNN_ERR_PARAM_INVALID = 161002,
+  ACLNN_ERR_RUNTIME_ERROR = 361001,
+  ACLNN_ERR_INNER = 561000
+};
 
 // ---- Structures ----------------------------------------------------------------------------------------------------
 
@@ -771,7 +776,9 @@ typedef struct rtDevBinary_t {  // 24 bytes
 } rtDevBinary_t;
 
 // The layout is not public; the provider only ever sees it by value from the official client, which softnpu refuses.
-typedef struct aclmdlRICondTaskParams { uint64_t reserved[8]; } aclmdlRICondTaskParams;
+typedef struct aclmdlRICondTaskParams {
+  uint64_t reserved[8];
+} aclmdlRICondTaskParams;
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -11,12 +11,14 @@
 extern "C" {
 #endif
 
-typedef aclnnStatus (*aclnnLaunch)(void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream);
+typedef aclnnStatus (*aclnnLaunch)(void* workspace, uint64_t workspace_size, aclOpExecutor* executor,
+                                   aclrtStream stream);
 
 // Note [Executor cache]: a client serialises an operator's name and arguments into a key, lists the addresses of its
-// tensors in argument order with AddTensorAddrToCachedList, and asks PTAFindExecCache. A hit returns an executor that is
-// ready for phase two with the new addresses. On a miss the client calls phase one with the key set (SetPTACacheHashKey),
-// and the provider keeps the plan under it. All state is per thread, between InitPTACacheThreadLocal and UnInit...
+// tensors in argument order with AddTensorAddrToCachedList, and asks PTAFindExecCache. A hit returns an executor that
+// is ready for phase two with the new addresses. On a miss the client calls phase one with the key set
+// (SetPTACacheHashKey), and the provider keeps the plan under it. All state is per thread, between
+// InitPTACacheThreadLocal and UnInit...
 bool CanUsePTACache(const char* arg0);
 int InitHugeMemThreadLocal(void* arg0, bool arg1);
 void InitPTACacheThreadLocal(void);
@@ -33,7 +35,9 @@ aclGraphDumpOption* aclCreateGraphDumpOpt(void);
 aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size);
 aclScalar* aclCreateScalar(void* value, aclDataType data_type);
 aclScalarList* aclCreateScalarList(const aclScalar* const* value, uint64_t size);
-aclTensor* aclCreateTensor(const int64_t* view_dims, uint64_t view_dims_num, aclDataType data_type, const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storage_dims, uint64_t storage_dims_num, void* tensor_data);
+aclTensor* aclCreateTensor(const int64_t* view_dims, uint64_t view_dims_num, aclDataType data_type,
+                           const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storage_dims,
+                           uint64_t storage_dims_num, void* tensor_data);
 aclTensorDesc* aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t* dims, aclFormat format);
 aclTensorList* aclCreateTensorList(const aclTensor* const* value, uint64_t size);
 aclError aclDestroyAclOpExecutor(aclOpExecutor* executor);

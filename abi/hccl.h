@@ -76,7 +76,9 @@ typedef int LcclReduceOp;
 
 enum { HCCL_ROOT_INFO_BYTES = 4108, MAX_GROUP_NAME = 128 };
 
-typedef union HcclConfigValue { int32_t value; } HcclConfigValue;
+typedef union HcclConfigValue {
+  int32_t value;
+} HcclConfigValue;
 
 typedef struct HcclSendRecvItem {  // 32 bytes
   HcclSendRecvType sendRecvType;
@@ -111,48 +113,69 @@ typedef struct HcclCommConfig {  // 320 bytes
   int32_t hcclExecTimeOut;  // seconds
 } HcclCommConfig;
 
-HcclResult HcclAllGather(void* sendBuf, void* recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm, aclrtStream stream);
-HcclResult HcclAllGatherV(const void* sendBuf, uint64_t sendCount, const void* recvBuf, const void* recvCounts, const void* rdispls, HcclDataType dataType, HcclComm comm, aclrtStream stream);
-HcclResult HcclAllReduce(void* sendBuf, void* recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream);
-HcclResult HcclAlltoAll(const void* sendBuf, uint64_t sendCount, HcclDataType sendType, const void* recvBuf, uint64_t recvCount, HcclDataType recvType, HcclComm comm, aclrtStream stream);
-HcclResult HcclAlltoAllV(const void* sendBuf, const void* sendCounts, const void* sdispls, HcclDataType sendType, const void* recvBuf, const void* recvCounts, const void* rdispls, HcclDataType recvType, HcclComm comm, aclrtStream stream);
+HcclResult HcclAllGather(void* sendBuf, void* recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm,
+                         aclrtStream stream);
+HcclResult HcclAllGatherV(const void* sendBuf, uint64_t sendCount, const void* recvBuf, const void* recvCounts,
+                          const void* rdispls, HcclDataType dataType, HcclComm comm, aclrtStream stream);
+HcclResult HcclAllReduce(void* sendBuf, void* recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op,
+                         HcclComm comm, aclrtStream stream);
+HcclResult HcclAlltoAll(const void* sendBuf, uint64_t sendCount, HcclDataType sendType, const void* recvBuf,
+                        uint64_t recvCount, HcclDataType recvType, HcclComm comm, aclrtStream stream);
+HcclResult HcclAlltoAllV(const void* sendBuf, const void* sendCounts, const void* sdispls, HcclDataType sendType,
+                         const void* recvBuf, const void* recvCounts, const void* rdispls, HcclDataType recvType,
+                         HcclComm comm, aclrtStream stream);
 HcclResult HcclBatchSendRecv(void* sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream);
-HcclResult HcclBroadcast(void* buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream);
-HcclResult HcclCommActivateCommMemory(HcclComm comm, void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags);
+HcclResult HcclBroadcast(void* buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm,
+                         aclrtStream stream);
+HcclResult HcclCommActivateCommMemory(HcclComm comm, void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
+                                      uint64_t flags);
 HcclResult HcclCommDeactivateCommMemory(HcclComm comm, void* virPtr);
 HcclResult HcclCommDeregister(HcclComm comm, void* handle);
 HcclResult HcclCommDestroy(HcclComm comm);
 HcclResult HcclCommExchangeMem(HcclComm comm, void* windowHandle, uint32_t* peerRanks, uint32_t peerRankNum);
 HcclResult HcclCommInitAll(uint32_t ndev, int32_t* devices, HcclComm* comms);
-HcclResult HcclCommInitClusterInfoConfig(const char* clusterInfo, uint32_t rank, HcclCommConfig* config, HcclComm* comm);
+HcclResult HcclCommInitClusterInfoConfig(const char* clusterInfo, uint32_t rank, HcclCommConfig* config,
+                                         HcclComm* comm);
 HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank, HcclComm* comm);
-HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank, HcclCommConfig* config, HcclComm* comm);
+HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank,
+                                      HcclCommConfig* config, HcclComm* comm);
 HcclResult HcclCommRegister(HcclComm comm, void* addr, uint64_t size, void** handle, uint32_t flag);
 HcclResult HcclCommResume(HcclComm comm);
 HcclResult HcclCommSetMemoryRange(HcclComm comm, void* virPtr, size_t size, size_t alignment, uint64_t flags);
 HcclResult HcclCommUnsetMemoryRange(HcclComm comm, void* virPtr);
 HcclResult HcclCommWorkingDevNicSet(HcclComm comm, uint32_t* ranks, bool* useBackup, uint32_t nRanks);
-HcclResult HcclCreateSubCommConfig(HcclComm* comm, uint32_t rankNum, uint32_t* rankIds, uint64_t subCommId, uint32_t subCommRankId, HcclCommConfig* config, HcclComm* subComm);
+HcclResult HcclCreateSubCommConfig(HcclComm* comm, uint32_t rankNum, uint32_t* rankIds, uint64_t subCommId,
+                                   uint32_t subCommRankId, HcclCommConfig* config, HcclComm* subComm);
 HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult* asyncError);
 uint32_t HcclGetCommConfigCapability(void);
 HcclResult HcclGetCommName(HcclComm commHandle, char* commName);
 HcclResult HcclGetRootInfo(HcclRootInfo* rootInfo);
 HcclResult HcclGroupEnd(void);
 HcclResult HcclGroupStart(void);
-HcclResult HcclRecv(void* recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm, aclrtStream stream);
-HcclResult HcclReduce(void* sendBuf, void* recvBuf, uint64_t count, HcclDataType sendType, HcclReduceOp op, uint32_t root, HcclComm comm, aclrtStream stream);
-HcclResult HcclReduceScatter(void* sendBuf, void* recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream);
-HcclResult HcclReduceScatterV(const void* sendBuf, const void* sendCounts, const void* sdispls, const void* recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream);
-HcclResult HcclScatter(void* sendBuf, void* recvBuf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream);
-HcclResult HcclSend(void* sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm, aclrtStream stream);
+HcclResult HcclRecv(void* recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm,
+                    aclrtStream stream);
+HcclResult HcclReduce(void* sendBuf, void* recvBuf, uint64_t count, HcclDataType sendType, HcclReduceOp op,
+                      uint32_t root, HcclComm comm, aclrtStream stream);
+HcclResult HcclReduceScatter(void* sendBuf, void* recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op,
+                             HcclComm comm, aclrtStream stream);
+HcclResult HcclReduceScatterV(const void* sendBuf, const void* sendCounts, const void* sdispls, const void* recvBuf,
+                              uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm,
+                              aclrtStream stream);
+HcclResult HcclScatter(void* sendBuf, void* recvBuf, uint64_t count, HcclDataType dataType, uint32_t root,
+                       HcclComm comm, aclrtStream stream);
+HcclResult HcclSend(void* sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm,
+                    aclrtStream stream);
 HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue);
 int LcalCommInit(int rank, int rankSize, LcclComm* comms);
 int LcalCommInitRankLocal(int rankSize, int rank, LcclComm* comms);
-int LcclAllGather(void* sendBuf, void* recvBuf, int64_t sendCount, LcclDataType dataType, LcclComm comm, aclrtStream stream);
-int LcclAllReduce(void* sendBuf, void* recvBuf, int64_t count, LcclDataType dataType, LcclReduceOp op, LcclComm comm, aclrtStream stream);
+int LcclAllGather(void* sendBuf, void* recvBuf, int64_t sendCount, LcclDataType dataType, LcclComm comm,
+                  aclrtStream stream);
+int LcclAllReduce(void* sendBuf, void* recvBuf, int64_t count, LcclDataType dataType, LcclReduceOp op, LcclComm comm,
+                  aclrtStream stream);
 int LcclBroadcast(void* buf, int64_t count, LcclDataType dataType, int root, LcclComm comm, aclrtStream stream);
 int LcclCommDestroy(LcclComm comm);
-int LcclReduceScatter(void* sendBuf, void* recvBuf, int64_t recvCount, LcclDataType dataType, LcclReduceOp op, LcclComm comm, aclrtStream stream);
+int LcclReduceScatter(void* sendBuf, void* recvBuf, int64_t recvCount, LcclDataType dataType, LcclReduceOp op,
+                      LcclComm comm, aclrtStream stream);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -106,8 +106,9 @@ void throw_acl_error(int code, const char* expression, const char* file, int lin
   const auto words = device_words();  // before any other call of the runtime
   std::string text = c10::str(first_line(code, words), "\n", function, " returned ", code, " (", code_name(code), ")");
   if (t_asynchronous)
-    text += "\nThe operator was launched asynchronously, so the Python stack shows a later line. Set "
-            "ASCEND_LAUNCH_BLOCKING=1 to see the right one.";
+    text +=
+        "\nThe operator was launched asynchronously, so the Python stack shows a later line. Set "
+        "ASCEND_LAUNCH_BLOCKING=1 to see the right one.";
   const bool out_of_memory = code == ACL_ERROR_RT_MEMORY_ALLOCATION;
   if (!config::compact_errors()) {
     if (!words.empty()) text += "\n" + words;

@@ -24,9 +24,8 @@ void mark_thread_asynchronous() noexcept;
 
 }  // namespace npu::acl
 
-#define NPU_CHECK(expression)                                                              \
-  do {                                                                                     \
-    const int npu_code_ = (expression);                                                    \
-    if (C10_UNLIKELY(npu_code_ != 0))                                                      \
-      ::npu::acl::throw_acl_error(npu_code_, #expression, __FILE__, __LINE__);             \
+#define NPU_CHECK(expression)                                                                                  \
+  do {                                                                                                         \
+    const int npu_code_ = (expression);                                                                        \
+    if (C10_UNLIKELY(npu_code_ != 0)) ::npu::acl::throw_acl_error(npu_code_, #expression, __FILE__, __LINE__); \
   } while (0)

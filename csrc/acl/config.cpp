@@ -95,7 +95,8 @@ bool fallback_cpu_disabled() { return flag("TORCH_NPU_FALLBACK_CPU_DISABLE"); }
 bool hccl_blocking_wait() { return flag("TORCH_HCCL_BLOCKING_WAIT") || flag("HCCL_BLOCKING_WAIT"); }
 
 int hccl_async_error_handling() {
-  const int value = integer("TORCH_HCCL_ASYNC_ERROR_HANDLING").value_or(integer("HCCL_ASYNC_ERROR_HANDLING").value_or(1));
+  const int value =
+      integer("TORCH_HCCL_ASYNC_ERROR_HANDLING").value_or(integer("HCCL_ASYNC_ERROR_HANDLING").value_or(1));
   if (value >= 0 && value <= 3) return value;
   TORCH_WARN_ONCE("TORCH_HCCL_ASYNC_ERROR_HANDLING=", value, " is not 0 to 3; it is ignored.");
   return 1;

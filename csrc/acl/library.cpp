@@ -70,14 +70,16 @@ Choice choose() {
                 searched.empty() ? "nothing, ASCEND_HOME_PATH and ASCEND_TOOLKIT_HOME are not set" : join(searched));
     TORCH_CHECK(searched.empty() || !foreign_softnpu.empty(),
                 "ASCEND_HOME_PATH or ASCEND_TOOLKIT_HOME asks for CANN, but libascendcl.so was not found. Source the "
-                "set_env.sh of an installed CANN, or unset the variables. ", kUseSoftnpu,
-                "\nSearched: ", join(searched));
+                "set_env.sh of an installed CANN, or unset the variables. ",
+                kUseSoftnpu, "\nSearched: ", join(searched));
   }
   const std::string embedded = embedded_folder();
   if (holds_softnpu(embedded)) return {Provider::softnpu, embedded};
   if (!foreign_softnpu.empty()) return {Provider::softnpu, foreign_softnpu};
-  TORCH_CHECK(false, "The embedded software NPU is missing from this torch_npu package. Reinstall torch_npu, or source "
-              "CANN's set_env.sh on a machine with Ascend cards.\nSearched: ", embedded, "/libsoftnpu.so");
+  TORCH_CHECK(false,
+              "The embedded software NPU is missing from this torch_npu package. Reinstall torch_npu, or source "
+              "CANN's set_env.sh on a machine with Ascend cards.\nSearched: ",
+              embedded, "/libsoftnpu.so");
 }
 
 void* open_library(const Choice& choice, const char* name) {
@@ -86,10 +88,14 @@ void* open_library(const Choice& choice, const char* name) {
   if (handle) return handle;
   const char* reason = dlerror();
   if (choice.provider == Provider::cann)
-    TORCH_CHECK(false, "CANN's ", name, " could not be loaded. Source CANN's set_env.sh in this shell, and check that "
-                "the Ascend driver is installed (in a container: mounted). ", kUseSoftnpu, "\n", reason);
-  TORCH_CHECK(false, "softnpu's ", name, " could not be loaded. Reinstall torch_npu, with the torch it was built "
-              "for.\n", reason);
+    TORCH_CHECK(false, "CANN's ", name,
+                " could not be loaded. Source CANN's set_env.sh in this shell, and check that "
+                "the Ascend driver is installed (in a container: mounted). ",
+                kUseSoftnpu, "\n", reason);
+  TORCH_CHECK(false, "softnpu's ", name,
+              " could not be loaded. Reinstall torch_npu, with the torch it was built "
+              "for.\n",
+              reason);
 }
 
 // What was loaded, or why nothing was. Made once and never unloaded.
@@ -103,9 +109,12 @@ struct Library {
       choice = choose();
       // libnnopbase.so has the operator argument objects (aclCreateTensor, ...).
       const std::vector libraries{open_library(choice, "libascendcl.so"), open_library(choice, "libnnopbase.so")};
-#define NPU_ACL_CHECK(name)                                                                                        \
-  TORCH_CHECK(api.name != nullptr, "The runtime in ", choice.folder, " lacks " #name ". It is older than this "     \
-              "torch_npu supports; install a newer one. ", kUseSoftnpu);
+#define NPU_ACL_CHECK(name)                                          \
+  TORCH_CHECK(api.name != nullptr, "The runtime in ", choice.folder, \
+              " lacks " #name                                        \
+              ". It is older than this "                             \
+              "torch_npu supports; install a newer one. ",           \
+              kUseSoftnpu);
       NPU_ACL_REQUIRED(NPU_ACL_RESOLVE)
       NPU_ACL_OPTIONAL(NPU_ACL_RESOLVE)
       NPU_ACL_REQUIRED(NPU_ACL_CHECK)

@@ -25,32 +25,37 @@ namespace npu::acl {
 enum class Provider { cann, softnpu };
 
 // Runtime functions every provider must have. The type of each member is the prototype in abi/.
-#define NPU_ACL_REQUIRED(X)                                                                                            \
-  X(aclInit) X(aclFinalize) X(aclGetRecentErrMsg) X(aclrtSetDevice) X(aclrtGetDevice) X(aclrtResetDevice)              \
-  X(aclrtGetDeviceCount) X(aclrtGetSocName) X(aclrtSynchronizeDevice) X(aclrtCreateStreamWithConfig)                   \
-  X(aclrtDestroyStream) X(aclrtSynchronizeStream) X(aclrtStreamQuery) X(aclrtStreamWaitEvent)                          \
-  X(aclrtCreateEventExWithFlag) X(aclrtDestroyEvent) X(aclrtRecordEvent) X(aclrtQueryEventStatus)                      \
-  X(aclrtSynchronizeEvent) X(aclrtEventElapsedTime) X(aclrtMalloc) X(aclrtMallocAlign32) X(aclrtFree)                  \
-  X(aclrtMallocHost) X(aclrtFreeHost) X(aclrtMemset) X(aclrtMemsetAsync) X(aclrtMemcpy) X(aclrtMemcpyAsync)            \
-  X(aclrtGetMemInfo) X(aclCreateTensor) X(aclDestroyTensor) X(aclCreateScalar) X(aclDestroyScalar)                     \
-  X(aclCreateIntArray) X(aclDestroyIntArray) X(aclCreateBoolArray) X(aclDestroyBoolArray) X(aclCreateTensorList)       \
-  X(aclDestroyTensorList) X(aclCreateScalarList) X(aclDestroyScalarList) X(aclGetViewShape)
+#define NPU_ACL_REQUIRED(X)                                                                                           \
+  X(aclInit)                                                                                                          \
+  X(aclFinalize) X(aclGetRecentErrMsg) X(aclrtSetDevice) X(aclrtGetDevice) X(aclrtResetDevice) X(aclrtGetDeviceCount) \
+      X(aclrtGetSocName) X(aclrtSynchronizeDevice) X(aclrtCreateStreamWithConfig) X(aclrtDestroyStream)               \
+          X(aclrtSynchronizeStream) X(aclrtStreamQuery) X(aclrtStreamWaitEvent) X(aclrtCreateEventExWithFlag)         \
+              X(aclrtDestroyEvent) X(aclrtRecordEvent) X(aclrtQueryEventStatus) X(aclrtSynchronizeEvent)              \
+                  X(aclrtEventElapsedTime) X(aclrtMalloc) X(aclrtMallocAlign32) X(aclrtFree) X(aclrtMallocHost)       \
+                      X(aclrtFreeHost) X(aclrtMemset) X(aclrtMemsetAsync) X(aclrtMemcpy) X(aclrtMemcpyAsync)          \
+                          X(aclrtGetMemInfo) X(aclCreateTensor) X(aclDestroyTensor) X(aclCreateScalar)                \
+                              X(aclDestroyScalar) X(aclCreateIntArray) X(aclDestroyIntArray) X(aclCreateBoolArray)    \
+                                  X(aclDestroyBoolArray) X(aclCreateTensorList) X(aclDestroyTensorList)               \
+                                      X(aclCreateScalarList) X(aclDestroyScalarList) X(aclGetViewShape)
 
 // Functions a provider may lack: null then, and the feature behind it degrades.
-#define NPU_ACL_OPTIONAL(X)                                                                                            \
-  X(aclsysGetCANNVersion) X(aclsysGetVersionStr) X(aclrtGetDeviceInfo) X(aclGetDeviceCapability)                       \
-  X(aclGetCannAttribute) X(aclrtDeviceCanAccessPeer) X(aclrtDeviceEnablePeerAccess) X(aclrtDeviceGetUuid)              \
-  X(aclrtDeviceTaskAbort) X(aclrtDestroyStreamForce) X(aclrtSynchronizeStreamWithTimeout)                              \
-  X(aclrtSynchronizeDeviceWithTimeout) X(aclrtSetStreamFailureMode) X(aclrtStreamGetId) X(aclrtLaunchHostFunc)         \
-  X(aclrtEventGetTimestamp) X(aclrtPointerGetAttributes) X(aclrtGetDeviceUtilizationRate) X(aclrtSetSysParamOpt)       \
-  X(aclrtCtxSetSysParamOpt) X(aclrtSetDeviceSatMode) X(aclrtIpcMemGetExportKey) X(aclrtIpcMemImportByKey)              \
-  X(aclrtIpcMemClose) X(aclrtReserveMemAddress) X(aclrtReleaseMemAddress) X(aclrtMapMem) X(aclrtUnmapMem)              \
-  X(aclrtMallocPhysical) X(aclrtFreePhysical) X(aclrtGetPrimaryCtxState)
+#define NPU_ACL_OPTIONAL(X)                                                                                     \
+  X(aclsysGetCANNVersion)                                                                                       \
+  X(aclsysGetVersionStr) X(aclrtGetDeviceInfo) X(aclGetDeviceCapability) X(aclGetCannAttribute)                 \
+      X(aclrtDeviceCanAccessPeer) X(aclrtDeviceEnablePeerAccess) X(aclrtDeviceGetUuid) X(aclrtDeviceTaskAbort)  \
+          X(aclrtDestroyStreamForce) X(aclrtSynchronizeStreamWithTimeout) X(aclrtSynchronizeDeviceWithTimeout)  \
+              X(aclrtSetStreamFailureMode) X(aclrtStreamGetId) X(aclrtLaunchHostFunc) X(aclrtEventGetTimestamp) \
+                  X(aclrtPointerGetAttributes) X(aclrtGetDeviceUtilizationRate) X(aclrtSetSysParamOpt)          \
+                      X(aclrtCtxSetSysParamOpt) X(aclrtSetDeviceSatMode) X(aclrtIpcMemGetExportKey)             \
+                          X(aclrtIpcMemImportByKey) X(aclrtIpcMemClose) X(aclrtReserveMemAddress)               \
+                              X(aclrtReleaseMemAddress) X(aclrtMapMem) X(aclrtUnmapMem) X(aclrtMallocPhysical)  \
+                                  X(aclrtFreePhysical) X(aclrtGetPrimaryCtxState)
 
 // Executor functions of the operator library, optional too. Null until the first op_symbol() has loaded that library.
-#define NPU_ACL_OPERATOR(X)                                                                                            \
-  X(CanUsePTACache) X(InitPTACacheThreadLocal) X(UnInitPTACacheThreadLocal) X(PTAFindExecCache)                        \
-  X(SetPTACacheHashKey) X(AddTensorAddrToCachedList) X(aclDestroyAclOpExecutor)
+#define NPU_ACL_OPERATOR(X)                                                                         \
+  X(CanUsePTACache)                                                                                 \
+  X(InitPTACacheThreadLocal) X(UnInitPTACacheThreadLocal) X(PTAFindExecCache) X(SetPTACacheHashKey) \
+      X(AddTensorAddrToCachedList) X(aclDestroyAclOpExecutor)
 
 struct Api {
 #define NPU_ACL_MEMBER(name) decltype(&::name) name = nullptr;
@@ -71,10 +76,10 @@ inline const Api& api() {
   return C10_LIKELY(api != nullptr) ? *api : detail::load_api();
 }
 
-bool available() noexcept;               // whether api() would succeed
-const std::string& why_unavailable();    // the reason and the cure; empty when available
-Provider provider();                     // of the loaded library
-const std::string& path();               // folder the provider was loaded from
+bool available() noexcept;             // whether api() would succeed
+const std::string& why_unavailable();  // the reason and the cure; empty when available
+Provider provider();                   // of the loaded library
+const std::string& path();             // folder the provider was loaded from
 
 // A symbol of the operator libraries (libopapi.so and what stands before it), nullptr when absent. Throws when the
 // library itself cannot be loaded.

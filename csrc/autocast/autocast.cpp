@@ -14,7 +14,8 @@ using at::Tensor;
 
 // Upstream refuses it on CUDA as well: float16 cannot hold the loss, and there is a better function.
 Tensor binary_cross_entropy_banned(const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
-  TORCH_CHECK(false, "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
+  TORCH_CHECK(false,
+              "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
               "Use binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss, which take the values before the "
               "sigmoid, or disable autocast around the loss.");
 }

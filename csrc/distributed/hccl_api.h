@@ -11,11 +11,12 @@
 namespace npu::hccl {
 
 // What every provider must have.
-#define NPU_HCCL_REQUIRED(X)                                                                                          \
-  X(HcclGetRootInfo)                                                                                                  \
-  X(HcclCommInitRootInfo)                                                                                             \
-  X(HcclCommDestroy) X(HcclGetCommAsyncError) X(HcclAllReduce) X(HcclBroadcast) X(HcclAllGather) X(HcclReduceScatter) \
-      X(HcclReduce) X(HcclAlltoAllV) X(HcclSend) X(HcclRecv) X(HcclBatchSendRecv)
+#define NPU_HCCL_REQUIRED(X)                                                                                     \
+  X(HcclGetRootInfo)                                                                                             \
+  X(HcclCommInitRootInfo)                                                                                        \
+  X(HcclCommDestroy)                                                                                             \
+  X(HcclGetCommAsyncError) X(HcclAllReduce) X(HcclBroadcast) X(HcclAllGather) X(HcclReduceScatter) X(HcclReduce) \
+      X(HcclAlltoAllV) X(HcclSend) X(HcclRecv) X(HcclBatchSendRecv)
 
 // What one may lack: null then.
 #define NPU_HCCL_OPTIONAL(X)    \

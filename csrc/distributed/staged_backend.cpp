@@ -189,8 +189,7 @@ StagedBackend::WorkPtr StagedBackend::gather_all(const Tensors& outputs, std::ve
   at::Tensor all = bytes_of(host), mine = bytes;
   c10d::AllgatherOptions options;
   options.timeout = timeout;
-  return start("all_gather", {inner_->_allgather_base(all, mine, options)}, outputs,
-               [=] { to_device(host, outputs); });
+  return start("all_gather", {inner_->_allgather_base(all, mine, options)}, outputs, [=] { to_device(host, outputs); });
 }
 
 // The general movement: counts are in bytes, one for each rank. Without outputs nothing is received.

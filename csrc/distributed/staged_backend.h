@@ -62,8 +62,7 @@ class StagedBackend final : public c10d::Backend {
   WorkPtr start(const char* what, std::vector<WorkPtr> inner, Tensors outputs, std::function<void()> finish);
   WorkPtr coalesced(size_t count, const std::function<WorkPtr(size_t)>& call);
   WorkPtr reduce_all(const char* what, const at::Tensor& host, const c10d::ReduceOp& op,
-                     std::chrono::milliseconds timeout, Tensors outputs,
-                     std::function<void(const at::Tensor&)> finish);
+                     std::chrono::milliseconds timeout, Tensors outputs, std::function<void(const at::Tensor&)> finish);
   WorkPtr scatter_reduced(const at::Tensor& host, const at::Tensor& output, const std::vector<uint64_t>& counts,
                           const c10d::ReduceOp& op, std::chrono::milliseconds timeout);
   WorkPtr gather_all(const Tensors& outputs, std::vector<int64_t> counts, const at::Tensor& input,

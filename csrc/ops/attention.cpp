@@ -98,8 +98,8 @@ int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, cons
   TORCH_CHECK(false, "No viable backend for scaled_dot_product_attention was found.");
 }
 
-// Made once per card and kept, beside the caching allocator: it is no memory of the program's. The operator only reads it,
-// and the copy has ended when it is first seen, so that any stream may use it.
+// Made once per card and kept, beside the caching allocator: it is no memory of the program's. The operator only reads
+// it, and the copy has ended when it is first seen, so that any stream may use it.
 Tensor triangle(const Tensor& like) {
   static std::mutex mutex;
   static auto* const made = new std::vector<Tensor>(device_count());
@@ -111,7 +111,10 @@ Tensor triangle(const Tensor& like) {
     void* memory = nullptr;
     NPU_CHECK(api.aclrtMalloc(&memory, host.nbytes(), ACL_MEM_MALLOC_HUGE_FIRST));
     NPU_CHECK(api.aclrtMemcpy(memory, host.nbytes(), host.const_data_ptr(), host.nbytes(), ACL_MEMCPY_HOST_TO_DEVICE));
-    mask = at::for_blob(memory, host.sizes()).options(like.options().dtype(at::kBool)).target_device(like.device()).make_tensor();
+    mask = at::for_blob(memory, host.sizes())
+               .options(like.options().dtype(at::kBool))
+               .target_device(like.device())
+               .make_tensor();
   }
   return mask;
 }
@@ -141,36 +144,40 @@ double scale_of(const Tensor& query, std::optional<double> scale) {
 
 using Forward = std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>;
 
-Forward attention(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& bias, double dropout,
-                  bool causal, bool, std::optional<double> scale) {
+Forward attention(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& bias,
+                  double dropout, bool causal, bool, std::optional<double> scale) {
   CardGuard guard(query);
   check_same_device("scaled_dot_product_attention", {&query, &key, &value});
-  TORCH_CHECK(dropout == 0, "_scaled_dot_product_fused_attention_overrideable on npu: dropout_p must be 0, but is ", dropout);
+  TORCH_CHECK(dropout == 0, "_scaled_dot_product_fused_attention_overrideable on npu: dropout_p must be 0, but is ",
+              dropout);
   const Layout layout({&query, &key, &value});
   const auto q = layout.dense(query), k = layout.dense(key), v = layout.dense(value);
   const auto m = masks(query, key, bias, causal);
   const auto out = empty_same(q, q.scalar_type());
-  const auto max = empty({query.size(0), query.size(1), query.size(2), kRepeats}, at::kFloat), sum = empty_same(max, at::kFloat);
-  NPU_EXEC(aclnnFlashAttentionScore, q, k, v, m.added, std::nullopt, std::nullopt, m.hidden, std::nullopt, scale_of(q, scale), 1.0,
-           kAllTokens, kAllTokens, query.size(1), layout.name(), int64_t{0}, m.sparse_mode, max, sum, std::nullopt, out);
+  const auto max = empty({query.size(0), query.size(1), query.size(2), kRepeats}, at::kFloat),
+             sum = empty_same(max, at::kFloat);
+  NPU_EXEC(aclnnFlashAttentionScore, q, k, v, m.added, std::nullopt, std::nullopt, m.hidden, std::nullopt,
+           scale_of(q, scale), 1.0, kAllTokens, kAllTokens, query.size(1), layout.name(), int64_t{0}, m.sparse_mode,
+           max, sum, std::nullopt, out);
   const auto logsumexp = max.select(-1, 0) + sum.select(-1, 0).log();
   return {layout.view(out), logsumexp, {}, {}, query.size(2), key.size(2), {}, {}, {}};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
-    const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias, std::array<bool, 4> mask,
-    const Tensor& out, const Tensor& logsumexp, const Tensor&, const Tensor&, c10::SymInt, c10::SymInt, double, bool causal,
-    const Tensor&, const Tensor&, std::optional<double> scale) {
+    const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias,
+    std::array<bool, 4> mask, const Tensor& out, const Tensor& logsumexp, const Tensor&, const Tensor&, c10::SymInt,
+    c10::SymInt, double, bool causal, const Tensor&, const Tensor&, std::optional<double> scale) {
   CardGuard guard(query);
   TORCH_CHECK(!mask[3], "scaled_dot_product_attention on npu: attn_mask has no gradient on the fused path");
   const Layout layout({&query, &key, &value, &out});
   const auto q = layout.dense(query), k = layout.dense(key), v = layout.dense(value);
   const auto m = masks(query, key, bias, causal);
   const auto max = logsumexp.unsqueeze(-1).expand({-1, -1, -1, kRepeats}).contiguous(), sum = at::ones_like(max);
-  const auto dq = empty_same(q, q.scalar_type()), dk = empty_same(k, k.scalar_type()), dv = empty_same(v, v.scalar_type());
-  NPU_EXEC(aclnnFlashAttentionScoreGrad, q, k, v, layout.dense(grad), m.added, std::nullopt, std::nullopt, m.hidden, max, sum,
-           std::nullopt, layout.dense(out), std::nullopt, scale_of(q, scale), 1.0, kAllTokens, kAllTokens, query.size(1), layout.name(), int64_t{0},
-           m.sparse_mode, dq, dk, dv, std::nullopt);
+  const auto dq = empty_same(q, q.scalar_type()), dk = empty_same(k, k.scalar_type()),
+             dv = empty_same(v, v.scalar_type());
+  NPU_EXEC(aclnnFlashAttentionScoreGrad, q, k, v, layout.dense(grad), m.added, std::nullopt, std::nullopt, m.hidden,
+           max, sum, std::nullopt, layout.dense(out), std::nullopt, scale_of(q, scale), 1.0, kAllTokens, kAllTokens,
+           query.size(1), layout.name(), int64_t{0}, m.sparse_mode, dq, dk, dv, std::nullopt);
   return {layout.view(dq), layout.view(dk), layout.view(dv), {}};
 }
 

@@ -1,5 +1,5 @@
-// What upstream's kernels check of their arguments before they compute, for operators whose table line needs it (`before:`).
-// The messages are upstream's, so that a program sees the same exception on npu as on the CPU.
+// What upstream's kernels check of their arguments before they compute, for operators whose table line needs it
+// (`before:`). The messages are upstream's, so that a program sees the same exception on npu as on the CPU.
 #pragma once
 
 #include <ATen/core/IListRef.h>
@@ -18,7 +18,8 @@ void check_clamp(const Tensor& self, const std::optional<c10::Scalar>& min, cons
 
 void check_where(const Tensor& condition);
 void check_dot(const Tensor& self, const Tensor& other);
-void check_addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const c10::Scalar& beta, const c10::Scalar& alpha);
+void check_addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const c10::Scalar& beta,
+                const c10::Scalar& alpha);
 void check_index(const Tensor& index, const char* op);
 void check_long_index(const Tensor& index, const char* op);
 void check_steps(int64_t steps);

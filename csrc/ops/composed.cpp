@@ -1,4 +1,5 @@
-// Operators that are others in disguise: upstream registers them for each device, here they need no kernel of their own.
+// Operators that are others in disguise: upstream registers them for each device, here they need no kernel of their
+// own.
 #include <ATen/ATen.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/BucketizationUtils.h>
@@ -20,7 +21,9 @@ using c10::Scalar;
 
 Tensor floor_divide(const Tensor& self, const Tensor& other) { return at::div(self, other, "floor"); }
 Tensor& floor_divide_(Tensor& self, const Tensor& other) { return self.div_(other, "floor"); }
-Tensor& floor_divide_out(const Tensor& self, const Tensor& other, Tensor& out) { return at::div_out(out, self, other, "floor"); }
+Tensor& floor_divide_out(const Tensor& self, const Tensor& other, Tensor& out) {
+  return at::div_out(out, self, other, "floor");
+}
 
 Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) { return at::sub(other, self, alpha); }
 
@@ -44,7 +47,9 @@ Tensor& irshift_number(Tensor& self, const Scalar& other) { return self.bitwise_
 Tensor vdot(const Tensor& self, const Tensor& other) { return at::dot(self.conj(), other); }
 
 std::tuple<Tensor, Tensor> aminmax_all(const Tensor& self) { return at::aminmax(self); }
-std::tuple<Tensor, Tensor> aminmax_dim(const Tensor& self, int64_t dim, bool keepdim) { return at::aminmax(self, dim, keepdim); }
+std::tuple<Tensor, Tensor> aminmax_dim(const Tensor& self, int64_t dim, bool keepdim) {
+  return at::aminmax(self, dim, keepdim);
+}
 
 Tensor glu_jvp(const Tensor& glu, const Tensor& x, const Tensor& dx, int64_t dim) {
   const auto gate = x.chunk(2, dim)[1].sigmoid();
@@ -77,40 +82,55 @@ Tensor& scaled_mm_out(const Tensor& self, const Tensor& mat2, const Tensor& scal
 }
 
 // The scales of a side are one number, or one for each of its rows (columns, for the second matrix).
-void check_scales(const char* name, const Tensor& matrix, at::TensorList scales, at::IntArrayRef recipe, at::IntArrayRef sizes) {
+void check_scales(const char* name, const Tensor& matrix, at::TensorList scales, at::IntArrayRef recipe,
+                  at::IntArrayRef sizes) {
   constexpr int64_t kWhole = 0, kRows = 1;  // upstream's at::blas::ScalingType
   const bool known = scales.size() == 1 && recipe.size() == 1 && (recipe[0] == kWhole || recipe[0] == kRows);
   TORCH_CHECK_VALUE(known && at::isFloat8Type(matrix.scalar_type()) && scales[0].scalar_type() == at::kFloat,
-                    "Invalid scaling configuration: ", name, " must be one float32 tensor, TensorWise or RowWise, for a float8 matrix");
+                    "Invalid scaling configuration: ", name,
+                    " must be one float32 tensor, TensorWise or RowWise, for a float8 matrix");
   const bool fits = recipe[0] == kWhole ? scales[0].numel() == 1 : scales[0].sizes() == sizes;
-  TORCH_CHECK_VALUE(fits, name, " must have shape ", recipe[0] == kWhole ? at::IntArrayRef(1) : sizes, ", got ", scales[0].sizes());
+  TORCH_CHECK_VALUE(fits, name, " must have shape ", recipe[0] == kWhole ? at::IntArrayRef(1) : sizes, ", got ",
+                    scales[0].sizes());
 }
-Tensor scaled_mm_by_recipe(const Tensor& self, const Tensor& mat2, at::TensorList scale_a, at::IntArrayRef recipe_a, at::IntArrayRef,
-                           at::TensorList scale_b, at::IntArrayRef recipe_b, at::IntArrayRef, const std::optional<Tensor>& bias,
-                           std::optional<at::ScalarType> out_dtype, at::IntArrayRef, bool fast) {
-  TORCH_CHECK(self.dim() == 2 && mat2.dim() == 2, "scaled_mm: matrices expected, got ", self.dim(), "D and ", mat2.dim(), "D tensors");
+Tensor scaled_mm_by_recipe(const Tensor& self, const Tensor& mat2, at::TensorList scale_a, at::IntArrayRef recipe_a,
+                           at::IntArrayRef, at::TensorList scale_b, at::IntArrayRef recipe_b, at::IntArrayRef,
+                           const std::optional<Tensor>& bias, std::optional<at::ScalarType> out_dtype, at::IntArrayRef,
+                           bool fast) {
+  TORCH_CHECK(self.dim() == 2 && mat2.dim() == 2, "scaled_mm: matrices expected, got ", self.dim(), "D and ",
+              mat2.dim(), "D tensors");
   check_scales("scale_a", self, scale_a, recipe_a, {self.size(0), 1});
   check_scales("scale_b", mat2, scale_b, recipe_b, {1, mat2.size(1)});
-  TORCH_CHECK_VALUE(recipe_a[0] == recipe_b[0], "Invalid scaling configuration: scale_a and scale_b must have the same recipe");
+  TORCH_CHECK_VALUE(recipe_a[0] == recipe_b[0],
+                    "Invalid scaling configuration: scale_a and scale_b must have the same recipe");
   return scaled_mm(self, mat2, scale_a[0], scale_b[0], bias, std::nullopt, out_dtype, fast);
 }
-Tensor& scaled_mm_by_recipe_out(const Tensor& self, const Tensor& mat2, at::TensorList scale_a, at::IntArrayRef recipe_a,
-                                at::IntArrayRef swizzle_a, at::TensorList scale_b, at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b,
-                                const std::optional<Tensor>& bias, std::optional<at::ScalarType> out_dtype, at::IntArrayRef dims, bool fast,
-                                Tensor& out) {
-  return write_out(out, scaled_mm_by_recipe(self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype, dims, fast));
+Tensor& scaled_mm_by_recipe_out(const Tensor& self, const Tensor& mat2, at::TensorList scale_a,
+                                at::IntArrayRef recipe_a, at::IntArrayRef swizzle_a, at::TensorList scale_b,
+                                at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b, const std::optional<Tensor>& bias,
+                                std::optional<at::ScalarType> out_dtype, at::IntArrayRef dims, bool fast, Tensor& out) {
+  return write_out(out, scaled_mm_by_recipe(self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b,
+                                            bias, out_dtype, dims, fast));
 }
 
 // Each result is a sum over the first dimension of `input`, with a row of coefficients.
-Tensor linear_combination(const Tensor& input, const Tensor& coefficients) { return at::tensordot(coefficients, input, {1}, {0}); }
+Tensor linear_combination(const Tensor& input, const Tensor& coefficients) {
+  return at::tensordot(coefficients, input, {1}, {0});
+}
 Tensor& linear_combination_out(const Tensor& input, const Tensor& coefficients, Tensor& out) {
   return write_out(out, linear_combination(input, coefficients));
 }
 
-Tensor add_relu(const Tensor& self, const Tensor& other, const Scalar& alpha) { return at::add(self, other, alpha).relu_(); }
-Tensor add_relu_number(const Tensor& self, const Scalar& other, const Scalar& alpha) { return at::add(self, other, alpha).relu_(); }
+Tensor add_relu(const Tensor& self, const Tensor& other, const Scalar& alpha) {
+  return at::add(self, other, alpha).relu_();
+}
+Tensor add_relu_number(const Tensor& self, const Scalar& other, const Scalar& alpha) {
+  return at::add(self, other, alpha).relu_();
+}
 Tensor& add_relu_(Tensor& self, const Tensor& other, const Scalar& alpha) { return self.add_(other, alpha).relu_(); }
-Tensor& add_relu_number_(Tensor& self, const Scalar& other, const Scalar& alpha) { return self.add_(other, alpha).relu_(); }
+Tensor& add_relu_number_(Tensor& self, const Scalar& other, const Scalar& alpha) {
+  return self.add_(other, alpha).relu_();
+}
 Tensor& add_relu_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
   return at::add_out(out, self, other, alpha).relu_();
 }
@@ -133,7 +153,8 @@ Tensor& narrow_copy_out(const Tensor& self, int64_t dim, int64_t start, int64_t 
 
 // The value stays on the device: the backward of trace, for one, fills with a gradient.
 Tensor& index_fill_tensor(Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
-  TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
+  TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+              value.dim(), " dimension(s).");
   const bool fits = is_npu(value) && value.device() == self.device() && (self.is_complex() || !value.is_complex());
   if (!fits || index.dim() > 1 || index.scalar_type() != at::kLong)
     return self.index_fill_(dim, index, value.item());  // or raises, in upstream's words
@@ -146,29 +167,36 @@ Tensor& index_fill_tensor(Tensor& self, int64_t dim, const Tensor& index, const 
 }
 
 Tensor bucketize_number(const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {
-  return at::bucketize(at::scalar_tensor(self, boundaries.options().dtype(promote(boundaries, number(self)))), boundaries, out_int32, right);
+  return at::bucketize(at::scalar_tensor(self, boundaries.options().dtype(promote(boundaries, number(self)))),
+                       boundaries, out_int32, right);
 }
 
-Tensor searchsorted_number(const Tensor& sequence, const Scalar& self, bool out_int32, bool right, std::optional<std::string_view> side,
-                           const std::optional<Tensor>& sorter) {
-  return at::searchsorted(sequence, at::scalar_tensor(self, sequence.options().dtype(promote(sequence, number(self)))), out_int32, right,
-                          side, sorter);
+Tensor searchsorted_number(const Tensor& sequence, const Scalar& self, bool out_int32, bool right,
+                           std::optional<std::string_view> side, const std::optional<Tensor>& sorter) {
+  return at::searchsorted(sequence, at::scalar_tensor(self, sequence.options().dtype(promote(sequence, number(self)))),
+                          out_int32, right, side, sorter);
 }
 
 Tensor& searchsorted_number_out(const Tensor& sequence, const Scalar& self, bool out_int32, bool right,
-                                std::optional<std::string_view> side, const std::optional<Tensor>& sorter, Tensor& out) {
+                                std::optional<std::string_view> side, const std::optional<Tensor>& sorter,
+                                Tensor& out) {
   return write_out(out, searchsorted_number(sequence, self, out_int32, right, side, sorter));
 }
 
 Tensor cholesky(const Tensor& self, bool upper) { return at::linalg_cholesky(self, upper); }
-Tensor& cholesky_out(const Tensor& self, bool upper, Tensor& out) { return write_out(out, at::linalg_cholesky(self, upper)); }
-
-bool is_set_to(const Tensor& self, const Tensor& other) {
-  return self.storage().unsafeGetStorageImpl() == other.storage().unsafeGetStorageImpl() && self.storage_offset() == other.storage_offset() &&
-         self.sizes() == other.sizes() && self.strides() == other.strides();
+Tensor& cholesky_out(const Tensor& self, bool upper, Tensor& out) {
+  return write_out(out, at::linalg_cholesky(self, upper));
 }
 
-void assert_async(const Tensor& self) { TORCH_CHECK(self.is_nonzero(), "Expected Tensor with single nonzero value, but got zero"); }
+bool is_set_to(const Tensor& self, const Tensor& other) {
+  return self.storage().unsafeGetStorageImpl() == other.storage().unsafeGetStorageImpl() &&
+         self.storage_offset() == other.storage_offset() && self.sizes() == other.sizes() &&
+         self.strides() == other.strides();
+}
+
+void assert_async(const Tensor& self) {
+  TORCH_CHECK(self.is_nonzero(), "Expected Tensor with single nonzero value, but got zero");
+}
 void assert_async_text(const Tensor& self, std::string_view text) { TORCH_CHECK(self.is_nonzero(), text); }
 Tensor functional_assert_async(const Tensor& self, std::string_view text, const Tensor& token) {
   assert_async_text(self, text);
@@ -184,7 +212,8 @@ std::tuple<Tensor, Tensor> weight_norm(const Tensor& v, const Tensor& g, int64_t
   return {(wide * (g.to(type) / norms)).to(v.scalar_type()), norms};
 }
 
-std::tuple<Tensor, Tensor> weight_norm_backward(const Tensor& grad, const Tensor& v, const Tensor& g, const Tensor& norms, int64_t dim) {
+std::tuple<Tensor, Tensor> weight_norm_backward(const Tensor& grad, const Tensor& v, const Tensor& g,
+                                                const Tensor& norms, int64_t dim) {
   TORCH_CHECK(dim == 0 || dim == v.dim() - 1, "fused kernels can only be applied for first or last dim");
   std::vector<int64_t> others;
   for (int64_t i = 0; i < v.dim(); ++i) {

@@ -10,14 +10,17 @@ namespace npu::ops {
 
 namespace {
 
-std::vector<int64_t> output_sizes(const Tensor& input, const Tensor& weight, at::IntArrayRef stride, at::IntArrayRef padding,
-                                  at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding, int64_t groups) {
-  return transposed ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride, dilation, groups)
+std::vector<int64_t> output_sizes(const Tensor& input, const Tensor& weight, at::IntArrayRef stride,
+                                  at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                                  at::IntArrayRef output_padding, int64_t groups) {
+  return transposed ? at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride,
+                                                  dilation, groups)
                     : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
 }
 
 Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, at::IntArrayRef stride,
-                   at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding, int64_t groups) {
+                   at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding,
+                   int64_t groups) {
   CardGuard guard(input);
   check_same_device("convolution", {&input, &weight});
   // In the words that upstream has for the bias, which it checks itself.
@@ -26,12 +29,14 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
   auto out = empty(output_sizes(input, weight, stride, padding, dilation, transposed, output_padding, groups),
                    input.scalar_type(), at::native::_conv_suggest_memory_format_impl(input, weight, /*enabled=*/true));
   if (out.numel() == 0) return out;
-  NPU_EXEC(aclnnConvolution, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, out, cube_math_type());
+  NPU_EXEC(aclnnConvolution, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, out,
+           cube_math_type());
   return out;
 }
 
-std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_output, const Tensor& input, const Tensor& weight,
-                                                        at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_output, const Tensor& input,
+                                                        const Tensor& weight, at::IntArrayRef stride,
+                                                        at::IntArrayRef padding, at::IntArrayRef dilation,
                                                         bool transposed, at::IntArrayRef output_padding, int64_t groups,
                                                         std::array<bool, 3> mask) {
   CardGuard guard(input);
@@ -40,8 +45,8 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
   if (mask[0]) grad_input = at::empty_like(input);
   if (mask[1]) grad_weight = at::empty_like(weight);
   if (mask[2]) grad_bias = empty({channels}, grad_output.scalar_type());
-  NPU_EXEC(aclnnConvolutionBackward, grad_output, input, weight, at::IntArrayRef(channels), stride, padding, dilation, transposed,
-           output_padding, groups, mask, cube_math_type(), grad_input, grad_weight, grad_bias);
+  NPU_EXEC(aclnnConvolutionBackward, grad_output, input, weight, at::IntArrayRef(channels), stride, padding, dilation,
+           transposed, output_padding, groups, mask, cube_math_type(), grad_input, grad_weight, grad_bias);
   return {grad_input, grad_weight, grad_bias};
 }
 

@@ -121,8 +121,7 @@ void copy_on_card(const Tensor& dst, const Tensor& src) {
 }
 
 void move_bytes(const Tensor& host, void* to, const void* from, size_t bytes, aclrtMemcpyKind kind, bool non_blocking) {
-  if (!non_blocking || !host.is_pinned())
-    return memcpy_blocking(to, from, bytes, kind);
+  if (!non_blocking || !host.is_pinned()) return memcpy_blocking(to, from, bytes, kind);
   memcpy_async(to, from, bytes, kind);
   const auto& storage = host.storage().data_ptr();
   host_allocator::get()->record_event(host.mutable_data_ptr(), storage.get_context(), current_stream().unwrap());
@@ -132,7 +131,8 @@ void copy_from_host(const Tensor& dst, const Tensor& src, bool non_blocking) {
   if (same_layout(dst, src))
     return move_bytes(src, dst.data_ptr(), src.const_data_ptr(), dst.nbytes(), ACL_MEMCPY_HOST_TO_DEVICE, non_blocking);
   const auto packed = src.expand(dst.sizes()).contiguous();
-  const auto staged = dst.is_contiguous() && dst.scalar_type() == src.scalar_type() ? dst : empty(dst.sizes(), src.scalar_type());
+  const auto staged =
+      dst.is_contiguous() && dst.scalar_type() == src.scalar_type() ? dst : empty(dst.sizes(), src.scalar_type());
   move_bytes(packed, staged.data_ptr(), packed.const_data_ptr(), packed.nbytes(), ACL_MEMCPY_HOST_TO_DEVICE,
              non_blocking && packed.is_same(src));
   if (!staged.is_same(dst)) copy_on_card(dst, staged);
@@ -147,7 +147,8 @@ void copy_to_host(const Tensor& dst, const Tensor& src, bool non_blocking) {
     copy_views(packed, src.expand(dst.sizes()));
   }
   if (dst.is_contiguous())
-    return move_bytes(dst, dst.data_ptr(), packed.const_data_ptr(), dst.nbytes(), ACL_MEMCPY_DEVICE_TO_HOST, non_blocking);
+    return move_bytes(dst, dst.data_ptr(), packed.const_data_ptr(), dst.nbytes(), ACL_MEMCPY_DEVICE_TO_HOST,
+                      non_blocking);
   auto staged = at::empty(dst.sizes(), dst.options());
   memcpy_blocking(staged.data_ptr(), packed.const_data_ptr(), staged.nbytes(), ACL_MEMCPY_DEVICE_TO_HOST);
   dst.copy_(staged);
@@ -190,7 +191,8 @@ Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
   TORCH_CHECK(self.defined() && src.defined(), "copy_: an undefined tensor was given");
   if (self.is_same(src)) return self;
   if (src._is_zerotensor()) return self.zero_();  // has no memory; before the checks, as upstream
-  if (src.is_sparse() || self.is_sparse()) TORCH_CHECK_NOT_IMPLEMENTED(false, "copy_ between npu and sparse tensors needs to_dense() first");
+  if (src.is_sparse() || self.is_sparse())
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "copy_ between npu and sparse tensors needs to_dense() first");
   at::assert_no_internal_overlap(self);
   // Lazy conjugation and negation: below here both sides are plain memory.
   if (self.is_conj()) return copy_through(self, self.conj(), src.conj(), non_blocking);

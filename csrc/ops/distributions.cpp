@@ -15,19 +15,24 @@ using c10::Scalar;
 
 Tensor& exponential_(Tensor& self, double lambda, Generator generator) {
   CardGuard guard(self);
-  TORCH_CHECK(!c10::isIntegralType(self.scalar_type(), true), "Exponential distribution is a continuous probability distribution. "
-              "dtype must be a floating point but you specified ", self.dtype());
+  TORCH_CHECK(!c10::isIntegralType(self.scalar_type(), true),
+              "Exponential distribution is a continuous probability distribution. "
+              "dtype must be a floating point but you specified ",
+              self.dtype());
   TORCH_CHECK(lambda > 0.0, "exponential_ expects lambda > 0.0, but found lambda=", lambda);
   if (self.numel() == 0) return self;
   const auto [seed, offset] = reserve(generator, self);
-  NPU_EXEC(aclnnSimThreadExponential, self, self.numel(), lambda, static_cast<int64_t>(seed), static_cast<int64_t>(offset));
+  NPU_EXEC(aclnnSimThreadExponential, self, self.numel(), lambda, static_cast<int64_t>(seed),
+           static_cast<int64_t>(offset));
   return self;
 }
 
 Tensor& cauchy_(Tensor& self, double median, double sigma, Generator generator) {
   CardGuard guard(self);
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "Cauchy distribution is a continuous probability distribution. "
-              "dtype must be a floating point but you specified ", self.dtype());
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()),
+              "Cauchy distribution is a continuous probability distribution. "
+              "dtype must be a floating point but you specified ",
+              self.dtype());
   TORCH_CHECK(sigma > 0.0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
   if (self.numel() == 0) return self;
   const auto [seed, offset] = reserve(generator, self);
@@ -79,17 +84,20 @@ Tensor binomial(const Tensor& count, const Tensor& prob, Generator generator) {
   auto out = empty(sizes, count.scalar_type());
   if (out.numel() == 0) return out;
   const auto [seed, offset] = reserve(generator, out);
-  NPU_EXEC(softnpuBinomial, count.expand(sizes), prob.expand(sizes), static_cast<int64_t>(seed), static_cast<int64_t>(offset), out);
+  NPU_EXEC(softnpuBinomial, count.expand(sizes), prob.expand(sizes), static_cast<int64_t>(seed),
+           static_cast<int64_t>(offset), out);
   return out;
 }
 
 Tensor& multinomial_out(const Tensor& self, int64_t num_samples, bool replacement, Generator generator, Tensor& out) {
   TORCH_CHECK(self.device() == out.device(), "multinomial arguments must have the same device");
   TORCH_CHECK(self.dim() > 0 && self.dim() <= 2, "prob_dist must be 1 or 2 dim");
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "multinomial only supports floating-point dtypes for input, got: ", self.scalar_type());
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()),
+              "multinomial only supports floating-point dtypes for input, got: ", self.scalar_type());
   TORCH_CHECK(out.scalar_type() == at::kLong, "multinomial expects Long tensor out, got: ", out.scalar_type());
   TORCH_CHECK(num_samples > 0, "cannot sample n_sample <= 0 samples");
-  TORCH_CHECK(replacement || num_samples <= self.size(-1), "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  TORCH_CHECK(replacement || num_samples <= self.size(-1),
+              "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
   CardGuard guard(self);
   Target target(out, self.dim() == 1 ? sized({num_samples}, at::kLong) : sized({self.size(0), num_samples}, at::kLong));
   if (out.numel() == 0) return out;
@@ -112,24 +120,28 @@ Tensor& rrelu_with_noise_out(const Tensor& self, Tensor& noise, const Scalar& lo
   CardGuard guard(self);
   TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), "\"rrelu_with_noise\" not implemented for '",
                               self.scalar_type(), "'");
-  TORCH_CHECK(self.sizes() == noise.sizes() || !training, "noise tensor shape must match self tensor shape. Got self.shape = ", self.sizes(),
+  TORCH_CHECK(self.sizes() == noise.sizes() || !training,
+              "noise tensor shape must match self tensor shape. Got self.shape = ", self.sizes(),
               " noise.shape = ", noise.sizes());
   TORCH_CHECK(lower.toDouble() <= upper.toDouble(), "Lower bound should be less than or equal to the upper bound");
   Target target(out, sized(self.sizes(), self), {&self});
   if (self.numel() == 0) return out;
   const auto [seed, offset] = draw(generator, self);
-  NPU_EXEC(aclnnRReluWithNoise, self, noise, lower, upper, training, static_cast<int64_t>(seed), static_cast<int64_t>(offset), target.tensor());
+  NPU_EXEC(aclnnRReluWithNoise, self, noise, lower, upper, training, static_cast<int64_t>(seed),
+           static_cast<int64_t>(offset), target.tensor());
   target.finish();
   return out;
 }
 
-Tensor rrelu_with_noise(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training, Generator generator) {
+Tensor rrelu_with_noise(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
+                        Generator generator) {
   CardGuard guard(self);
   auto out = make(sized(self.sizes(), self));
   return rrelu_with_noise_out(self, noise, lower, upper, training, std::move(generator), out);
 }
 
-Tensor& rrelu_with_noise_(Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training, Generator generator) {
+Tensor& rrelu_with_noise_(Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
+                          Generator generator) {
   return self.copy_(npu::ops::rrelu_with_noise(self, noise, lower, upper, training, std::move(generator)));
 }
 

@@ -1,14 +1,15 @@
 // How an operator reaches the device: NPU_EXEC(aclnnX, arguments...) serialises the arguments once, and everything else
 // (executor cache, descriptors, workspace, task queue) works on those words. Called with the tensors' card current.
 //
-// Note [Packed calls]: the serialised arguments are at once the key of the executor cache, the payload of the task queue
-// and the source from which descriptors are built on a cache miss. They hold addresses and metadata, never an at::Tensor:
-// memory is returned to the caching allocator in stream order, so an address stays valid until the launch has run.
+// Note [Packed calls]: the serialised arguments are at once the key of the executor cache, the payload of the task
+// queue and the source from which descriptors are built on a cache miss. They hold addresses and metadata, never an
+// at::Tensor: memory is returned to the caching allocator in stream order, so an address stays valid until the launch
+// has run.
 #pragma once
 
 #include <ATen/core/IListRef.h>
-#include <ATen/core/Tensor.h>
 #include <ATen/core/List.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
 #include <c10/util/OptionalArrayRef.h>
 #include <c10/util/SmallVector.h>
@@ -116,7 +117,8 @@ template <class... C>
 int phase_one(void* function, Unpacker& arguments, uint64_t* workspace_size, aclOpExecutor** executor) {
   using Function = int (*)(C..., uint64_t*, aclOpExecutor**);
   std::tuple<C...> c{arguments.take<C>()...};  // braces: taken in argument order
-  return std::apply([&](C... each) { return reinterpret_cast<Function>(function)(each..., workspace_size, executor); }, c);
+  return std::apply([&](C... each) { return reinterpret_cast<Function>(function)(each..., workspace_size, executor); },
+                    c);
 }
 
 // Finds or builds the executor and launches it on the current stream, by way of the task queue.
@@ -148,15 +150,15 @@ bool has_op(const char* name);  // whether the provider implements it
 
 }  // namespace npu::ops
 
-#define NPU_EXEC(name, ...)                                        \
-  do {                                                             \
-    static constinit ::npu::ops::AclOp npu_op_{#name};             \
+#define NPU_EXEC(name, ...)                                          \
+  do {                                                               \
+    static constinit ::npu::ops::AclOp npu_op_{#name};               \
     ::npu::ops::exec(npu_op_, ::npu::ops::abi::name{}, __VA_ARGS__); \
   } while (0)
 
 // The last `outputs` tensor arguments get their size from the data; evaluates to their shapes.
-#define NPU_EXEC_SHAPES(name, outputs, ...)                                                                     \
-  ([&] {                                                                                                        \
-    static constinit ::npu::ops::AclOp npu_op_{#name};                                                          \
-    return ::npu::ops::exec_and_read_shapes(npu_op_, ::npu::ops::abi::name{}, outputs, __VA_ARGS__);            \
+#define NPU_EXEC_SHAPES(name, outputs, ...)                                                          \
+  ([&] {                                                                                             \
+    static constinit ::npu::ops::AclOp npu_op_{#name};                                               \
+    return ::npu::ops::exec_and_read_shapes(npu_op_, ::npu::ops::abi::name{}, outputs, __VA_ARGS__); \
   }())

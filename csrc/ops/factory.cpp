@@ -23,26 +23,31 @@ c10::Device resolve(std::optional<c10::Device> device) {
 }
 
 void check_factory(std::optional<at::Layout> layout, std::optional<bool> pin_memory) {
-  TORCH_CHECK(layout.value_or(at::kStrided) == at::kStrided, "torch.empty on npu makes strided tensors, got layout ", *layout);
+  TORCH_CHECK(layout.value_or(at::kStrided) == at::kStrided, "torch.empty on npu makes strided tensors, got layout ",
+              *layout);
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
 }
 
 void fill_for_determinism(const Tensor& t) {
-  if (C10_UNLIKELY(at::globalContext().deterministicAlgorithms() && at::globalContext().deterministicFillUninitializedMemory()))
+  if (C10_UNLIKELY(at::globalContext().deterministicAlgorithms() &&
+                   at::globalContext().deterministicFillUninitializedMemory()))
     at::native::fill_empty_deterministic_(const_cast<Tensor&>(t));
 }
 
 Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                           std::optional<c10::Device> device, std::optional<bool> pin_memory, std::optional<at::MemoryFormat> format) {
+                           std::optional<c10::Device> device, std::optional<bool> pin_memory,
+                           std::optional<at::MemoryFormat> format) {
   check_factory(layout, pin_memory);
   CardGuard guard(resolve(device));
-  auto out = empty(size, dtype.value_or(at::typeMetaToScalarType(c10::get_default_dtype())), format.value_or(at::MemoryFormat::Contiguous));
+  auto out = empty(size, dtype.value_or(at::typeMetaToScalarType(c10::get_default_dtype())),
+                   format.value_or(at::MemoryFormat::Contiguous));
   fill_for_determinism(out);
   return out;
 }
 
-Tensor empty_strided_(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                      std::optional<c10::Device> device, std::optional<bool> pin_memory) {
+Tensor empty_strided_(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
+                      std::optional<at::Layout> layout, std::optional<c10::Device> device,
+                      std::optional<bool> pin_memory) {
   check_factory(layout, pin_memory);
   CardGuard guard(resolve(device));
   auto out = empty_strided(size, stride, dtype.value_or(at::typeMetaToScalarType(c10::get_default_dtype())));
@@ -83,20 +88,24 @@ const Tensor& resize_(const Tensor& self, at::IntArrayRef size, std::optional<at
     TORCH_CHECK(*format != at::MemoryFormat::Preserve, "Unsupported memory format", *format);
     impl->empty_tensor_restride(*format);
   }
-  if (C10_UNLIKELY(at::globalContext().deterministicAlgorithms() && at::globalContext().deterministicFillUninitializedMemory()))
+  if (C10_UNLIKELY(at::globalContext().deterministicAlgorithms() &&
+                   at::globalContext().deterministicFillUninitializedMemory()))
     at::native::fill_resize_deterministic_(self, static_cast<int64_t>(old_bytes));
   return self;
 }
 
 Tensor& set_storage(Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size, at::IntArrayRef stride) {
   TORCH_CHECK(source.device() == self.device(), "Attempted to set the storage of a tensor on device \"", self.device(),
-              "\" to a storage on different device \"", source.device(), "\".  This is no longer allowed; the devices must match.");
+              "\" to a storage on different device \"", source.device(),
+              "\".  This is no longer allowed; the devices must match.");
   at::native::checkSetStorage(self, source, offset, size, stride);
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_storage_offset(offset);
   const at::OptionalIntArrayRef strides = stride.data() ? at::OptionalIntArrayRef(stride) : std::nullopt;
-  if (strides) impl->set_sizes_and_strides(size, *strides);
-  else impl->set_sizes_contiguous(size);
+  if (strides)
+    impl->set_sizes_and_strides(size, *strides);
+  else
+    impl->set_sizes_contiguous(size);
   ensure_room(impl, size, strides);
   return self;
 }
@@ -114,7 +123,8 @@ Tensor& set_tensor(Tensor& self, const Tensor& source) {
 Tensor& set_nothing(Tensor& self) {
   auto* allocator = caching_allocator::get();
   CardGuard guard(self.device());
-  return set_whole_storage(self, c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0, allocator->allocate(0), allocator, true));
+  return set_whole_storage(self, c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0,
+                                                                       allocator->allocate(0), allocator, true));
 }
 
 void record_stream(Tensor& self, c10::Stream stream) {
@@ -129,8 +139,9 @@ struct NoMemory final : c10::Allocator {
   c10::Device device{c10::DeviceType::PrivateUse1, 0};
 };
 
-Tensor efficient_zero_tensor(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                             std::optional<c10::Device> device, std::optional<bool> pin_memory) {
+Tensor efficient_zero_tensor(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
+                             std::optional<at::Layout> layout, std::optional<c10::Device> device,
+                             std::optional<bool> pin_memory) {
   check_factory(layout, pin_memory);
   static auto* allocators = [] {
     auto* each = new std::array<NoMemory, kMaxDevices>;
@@ -138,8 +149,10 @@ Tensor efficient_zero_tensor(at::IntArrayRef size, std::optional<at::ScalarType>
     return each;
   }();
   auto& allocator = (*allocators)[resolve(device).index()];
-  const auto keys = c10::DispatchKeySet(c10::DispatchKey::PrivateUse1) | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor);
-  return at::detail::empty_generic(size, &allocator, keys, dtype.value_or(at::typeMetaToScalarType(c10::get_default_dtype())), std::nullopt);
+  const auto keys =
+      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1) | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor);
+  return at::detail::empty_generic(size, &allocator, keys,
+                                   dtype.value_or(at::typeMetaToScalarType(c10::get_default_dtype())), std::nullopt);
 }
 
 }  // namespace

@@ -54,7 +54,9 @@ void announce_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& s
     std::lock_guard lock(mutex);
     first = counts()[name]++ == 0;
   }
-  TORCH_CHECK_NOT_IMPLEMENTED(!config::fallback_cpu_disabled(), "The operator '", name, "' has no npu kernel and the CPU "
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !config::fallback_cpu_disabled(), "The operator '", name,
+      "' has no npu kernel and the CPU "
       "fallback is disabled; unset TORCH_NPU_FALLBACK_CPU_DISABLE or move the tensors to the CPU for this call.");
   if (first)
     TORCH_WARN("The operator '", name,

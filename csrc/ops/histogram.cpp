@@ -12,9 +12,11 @@ namespace {
 using Optional = std::optional<Tensor>;
 using Range = std::optional<c10::ArrayRef<double>>;
 
-std::vector<Tensor> histogramdd_edges(const Tensor& self, at::IntArrayRef bins, Range range, const Optional& weight, bool density) {
+std::vector<Tensor> histogramdd_edges(const Tensor& self, at::IntArrayRef bins, Range range, const Optional& weight,
+                                      bool density) {
   CardGuard guard(self);
-  TORCH_CHECK(self.dim() >= 2, "torch.histogramdd: input tensor should have at least 2 dimensions, but got ", self.dim());
+  TORCH_CHECK(self.dim() >= 2, "torch.histogramdd: input tensor should have at least 2 dimensions, but got ",
+              self.dim());
   TORCH_CHECK(static_cast<int64_t>(bins.size()) == self.size(-1),
               "histogramdd: The size of bins must be equal to the innermost dimension of the input.");
   std::vector<Tensor> edges;

@@ -52,8 +52,9 @@ C10_NOINLINE void resolve(AclOp& op) {
 bool cache_usable() {
   static const bool usable = [] {
     const auto& api = acl::api();
-    return api.InitPTACacheThreadLocal && api.UnInitPTACacheThreadLocal && api.PTAFindExecCache && api.SetPTACacheHashKey &&
-           api.AddTensorAddrToCachedList && api.CanUsePTACache && api.CanUsePTACache("aclnnAdd");
+    return api.InitPTACacheThreadLocal && api.UnInitPTACacheThreadLocal && api.PTAFindExecCache &&
+           api.SetPTACacheHashKey && api.AddTensorAddrToCachedList && api.CanUsePTACache &&
+           api.CanUsePTACache("aclnnAdd");
   }();
   return usable;
 }
@@ -62,10 +63,10 @@ struct CacheScope {
   ~CacheScope() { acl::api().UnInitPTACacheThreadLocal(); }
 };
 
-// Note [Word 0]: names the operator, an aligned address of 48 bits; the bits above mix the types of the tensors and which are empty,
-// and the lowest one says whether torch asked for deterministic algorithms when the operator was called. So executors of
-// both kinds live side by side in the cache, a call keeps its kind on its way through the task queue, and the provider,
-// which has one switch, is told only when one is built.
+// Note [Word 0]: names the operator, an aligned address of 48 bits; the bits above mix the types of the tensors and
+// which are empty, and the lowest one says whether torch asked for deterministic algorithms when the operator was
+// called. So executors of both kinds live side by side in the cache, a call keeps its kind on its way through the task
+// queue, and the provider, which has one switch, is told only when one is built.
 constexpr uint64_t kDeterministic = 1;
 
 uint64_t deterministic_bit() { return at::globalContext().deterministicAlgorithms() ? kDeterministic : 0; }
@@ -106,7 +107,8 @@ void run(const AclOp& op, const Prepared& p, void* workspace, aclrtStream stream
 }
 
 // Note [Workspace on the consumer]: the caching allocator's order is the order of the launching thread. The consumer is
-// behind it and must not take blocks from there; at level 2 each stream has scratch memory of its own, which only grows.
+// behind it and must not take blocks from there; at level 2 each stream has scratch memory of its own, which only
+// grows.
 void* consumer_workspace(aclrtStream stream, uint64_t bytes) {
   static std::map<aclrtStream, std::pair<void*, uint64_t>> scratch;  // touched by the consumer thread alone
   auto& [memory, size] = scratch[stream];
@@ -161,8 +163,9 @@ void push_packed(const AclOp& op, PhaseOne phase_one, const Packer& a, aclrtStre
   task_queue::push(&run_packed, payload.data(), payload.size() * 8);
 }
 
-// Note [First call at level 2]: data types that an operator refuses are the caller's mistake and are to be raised where it
-// was made. Phase one says so, on the consumer; so calls go the way of level 1 until one with their types has passed it.
+// Note [First call at level 2]: data types that an operator refuses are the caller's mistake and are to be raised where
+// it was made. Phase one says so, on the consumer; so calls go the way of level 1 until one with their types has passed
+// it.
 class KnownTypes {
  public:
   bool contains(uint64_t word) {  // word 0 of a call

@@ -108,7 +108,9 @@ void register_candidates() {
 
 }  // namespace
 
-void falls_back(c10::DispatchKey key, const char* name, const char* overload) { candidates().push_back({key, name, overload}); }
+void falls_back(c10::DispatchKey key, const char* name, const char* overload) {
+  candidates().push_back({key, name, overload});
+}
 
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&layout_fallback>());

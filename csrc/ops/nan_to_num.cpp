@@ -13,16 +13,21 @@ namespace {
 
 double largest_value(at::ScalarType type) {
   switch (type) {
-    case at::kHalf: return std::numeric_limits<c10::Half>::max();
-    case at::kBFloat16: return std::numeric_limits<c10::BFloat16>::max();
-    case at::kDouble: return std::numeric_limits<double>::max();
-    default: return std::numeric_limits<float>::max();
+    case at::kHalf:
+      return std::numeric_limits<c10::Half>::max();
+    case at::kBFloat16:
+      return std::numeric_limits<c10::BFloat16>::max();
+    case at::kDouble:
+      return std::numeric_limits<double>::max();
+    default:
+      return std::numeric_limits<float>::max();
   }
 }
 
-Tensor& nan_to_num_out(const Tensor& self, std::optional<double> nan, std::optional<double> posinf, std::optional<double> neginf, Tensor& out) {
-  TORCH_CHECK(self.scalar_type() == out.scalar_type(), "nan_to_num: dtype of out: ", out.scalar_type(), " should be same as input: ",
-              self.scalar_type());
+Tensor& nan_to_num_out(const Tensor& self, std::optional<double> nan, std::optional<double> posinf,
+                       std::optional<double> neginf, Tensor& out) {
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(), "nan_to_num: dtype of out: ", out.scalar_type(),
+              " should be same as input: ", self.scalar_type());
   CardGuard guard(self);
   Target target(out, elementwise(self), {&self});
   const auto type = real_type(self);

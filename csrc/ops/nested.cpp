@@ -1,5 +1,5 @@
-// Nested tensors: how they are made of dense ones, and where upstream has a kernel for CUDA of its own, the CPU's, which is
-// written in terms of other operators.
+// Nested tensors: how they are made of dense ones, and where upstream has a kernel for CUDA of its own, the CPU's,
+// which is written in terms of other operators.
 #include <ATen/ATen.h>
 #include <ATen/native/nested/NestedTensorUtils.h>
 #include <ATen/ops/_nested_compute_contiguous_strides_offsets_native.h>
@@ -86,9 +86,11 @@ Three layer_norm_backward(const Tensor& grad, const Tensor& input, c10::SymIntAr
 NPU_REGISTER(nested) {
   manual("aten::_nested_from_padded", "", &at::native::nested_from_padded_generic);
   manual("aten::_nested_tensor_from_mask", "", &at::native::NestedTensor_nested_tensor_from_mask);
-  manual("aten::_nested_tensor_from_mask_left_aligned", "", &at::native::NestedTensor_nested_tensor_from_mask_left_aligned);
+  manual("aten::_nested_tensor_from_mask_left_aligned", "",
+         &at::native::NestedTensor_nested_tensor_from_mask_left_aligned);
   manual("aten::_nested_view_from_buffer", "", &at::native::_nested_view_from_buffer);
-  manual("aten::_nested_compute_contiguous_strides_offsets", "", &at::native::_nested_compute_contiguous_strides_offsets);
+  manual("aten::_nested_compute_contiguous_strides_offsets", "",
+         &at::native::_nested_compute_contiguous_strides_offsets);
   manual("aten::_jagged_to_padded_dense_forward", "", &jagged_to_padded);
   manual("aten::_padded_dense_to_jagged_forward", "", &padded_to_jagged);
   constexpr auto kNested = c10::DispatchKey::NestedTensorPrivateUse1;

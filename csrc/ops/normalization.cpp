@@ -35,21 +35,23 @@ Tensor gradient(bool wanted, const Optional& parameter, bool zero) {
   return zero ? at::zeros_like(*parameter, at::MemoryFormat::Contiguous) : make(sized(parameter->sizes(), *parameter));
 }
 
-Three layer_norm_backward(const Tensor& grad_out, const Tensor& input, at::IntArrayRef shape, const Tensor& mean, const Tensor& rstd,
-                          const Optional& weight, const Optional& bias, std::array<bool, 3> mask) {
+Three layer_norm_backward(const Tensor& grad_out, const Tensor& input, at::IntArrayRef shape, const Tensor& mean,
+                          const Tensor& rstd, const Optional& weight, const Optional& bias, std::array<bool, 3> mask) {
   CardGuard guard(input);
   const bool none = input.numel() == 0;
   Tensor grad_input, grad_weight = gradient(mask[1], weight, none), grad_bias = gradient(mask[2], bias, none);
   if (mask[0]) grad_input = make(sized(input.sizes(), input));
   if (input.numel() > 0)
-    NPU_EXEC(aclnnLayerNormBackward, grad_out, input, shape, mean, rstd, weight, bias, mask, grad_input, grad_weight, grad_bias);
+    NPU_EXEC(aclnnLayerNormBackward, grad_out, input, shape, mean, rstd, weight, bias, mask, grad_input, grad_weight,
+             grad_bias);
   return {grad_input, grad_weight, grad_bias};
 }
 
-Three group_norm(const Tensor& input, const Optional& weight, const Optional& bias, int64_t n, int64_t c, int64_t hxw, int64_t groups,
-                 double eps) {
+Three group_norm(const Tensor& input, const Optional& weight, const Optional& bias, int64_t n, int64_t c, int64_t hxw,
+                 int64_t groups, double eps) {
   CardGuard guard(input);
-  TORCH_CHECK(groups > 0 && c % groups == 0, "Expected number of channels in input to be divisible by num_groups, but got input of shape ",
+  TORCH_CHECK(groups > 0 && c % groups == 0,
+              "Expected number of channels in input to be divisible by num_groups, but got input of shape ",
               input.sizes(), " and num_groups=", groups);
   auto out = make(sized(input.sizes(), input));
   const auto type = statistics_type(input.scalar_type());
@@ -58,8 +60,9 @@ Three group_norm(const Tensor& input, const Optional& weight, const Optional& bi
   return {out, mean, rstd};
 }
 
-Three group_norm_backward(const Tensor& grad_out, const Tensor& input, const Tensor& mean, const Tensor& rstd, const Optional& weight,
-                          int64_t n, int64_t c, int64_t hxw, int64_t groups, std::array<bool, 3> mask) {
+Three group_norm_backward(const Tensor& grad_out, const Tensor& input, const Tensor& mean, const Tensor& rstd,
+                          const Optional& weight, int64_t n, int64_t c, int64_t hxw, int64_t groups,
+                          std::array<bool, 3> mask) {
   CardGuard guard(input);
   const auto type = weight.has_value() && weight->defined() ? weight->scalar_type() : input.scalar_type();
   Tensor grad_input, grad_weight, grad_bias;
@@ -68,7 +71,8 @@ Three group_norm_backward(const Tensor& grad_out, const Tensor& input, const Ten
   if (mask[1]) grad_weight = parameter();
   if (mask[2]) grad_bias = parameter();
   if (input.numel() > 0)
-    NPU_EXEC(aclnnGroupNormBackward, grad_out, input, mean, rstd, weight, n, c, hxw, groups, mask, grad_input, grad_weight, grad_bias);
+    NPU_EXEC(aclnnGroupNormBackward, grad_out, input, mean, rstd, weight, n, c, hxw, groups, mask, grad_input,
+             grad_weight, grad_bias);
   return {grad_input, grad_weight, grad_bias};
 }
 

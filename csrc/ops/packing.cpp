@@ -38,27 +38,48 @@ namespace {
 aclDataType find_acl_type(at::ScalarType dtype) {
   using S = at::ScalarType;
   switch (dtype) {
-    case S::Float: return ACL_FLOAT;
-    case S::Half: return ACL_FLOAT16;
-    case S::BFloat16: return ACL_BF16;
-    case S::Double: return ACL_DOUBLE;
-    case S::Char: return ACL_INT8;
-    case S::Short: return ACL_INT16;
-    case S::Int: return ACL_INT32;
-    case S::Long: return ACL_INT64;
-    case S::Byte: return ACL_UINT8;
-    case S::UInt16: return ACL_UINT16;
-    case S::UInt32: return ACL_UINT32;
-    case S::UInt64: return ACL_UINT64;
-    case S::Bool: return ACL_BOOL;
-    case S::ComplexHalf: return ACL_COMPLEX32;
-    case S::ComplexFloat: return ACL_COMPLEX64;
-    case S::ComplexDouble: return ACL_COMPLEX128;
-    case S::Float8_e5m2: return ACL_FLOAT8_E5M2;
-    case S::Float8_e4m3fn: return ACL_FLOAT8_E4M3FN;
-    case S::Float8_e8m0fnu: return ACL_FLOAT8_E8M0;
-    case S::Float4_e2m1fn_x2: return ACL_FLOAT4_E2M1;
-    default: return ACL_DT_UNDEFINED;
+    case S::Float:
+      return ACL_FLOAT;
+    case S::Half:
+      return ACL_FLOAT16;
+    case S::BFloat16:
+      return ACL_BF16;
+    case S::Double:
+      return ACL_DOUBLE;
+    case S::Char:
+      return ACL_INT8;
+    case S::Short:
+      return ACL_INT16;
+    case S::Int:
+      return ACL_INT32;
+    case S::Long:
+      return ACL_INT64;
+    case S::Byte:
+      return ACL_UINT8;
+    case S::UInt16:
+      return ACL_UINT16;
+    case S::UInt32:
+      return ACL_UINT32;
+    case S::UInt64:
+      return ACL_UINT64;
+    case S::Bool:
+      return ACL_BOOL;
+    case S::ComplexHalf:
+      return ACL_COMPLEX32;
+    case S::ComplexFloat:
+      return ACL_COMPLEX64;
+    case S::ComplexDouble:
+      return ACL_COMPLEX128;
+    case S::Float8_e5m2:
+      return ACL_FLOAT8_E5M2;
+    case S::Float8_e4m3fn:
+      return ACL_FLOAT8_E4M3FN;
+    case S::Float8_e8m0fnu:
+      return ACL_FLOAT8_E8M0;
+    case S::Float4_e2m1fn_x2:
+      return ACL_FLOAT4_E2M1;
+    default:
+      return ACL_DT_UNDEFINED;
   }
 }
 
@@ -182,11 +203,16 @@ const aclTensor* Unpacker::tensor() {
   word_ += 2 * dim + 2;
   static constexpr uint8_t kItem[] = {4, 2, 1, 4, 1, 1, 2, 2, 4, 8, 8, 8, 1};
   int64_t item = 1;
-  if (dtype <= ACL_BOOL) item = kItem[dtype];
-  else if (dtype == ACL_BF16) item = 2;
-  else if (dtype == ACL_COMPLEX32) item = 4;
-  else if (dtype == ACL_COMPLEX64) item = 8;
-  else if (dtype == ACL_COMPLEX128) item = 16;
+  if (dtype <= ACL_BOOL)
+    item = kItem[dtype];
+  else if (dtype == ACL_BF16)
+    item = 2;
+  else if (dtype == ACL_COMPLEX32)
+    item = 4;
+  else if (dtype == ACL_COMPLEX64)
+    item = 8;
+  else if (dtype == ACL_COMPLEX128)
+    item = 16;
   const int64_t storage = bytes / item;
   auto* t = acl::api().aclCreateTensor(sizes, dim, dtype, strides, offset, ACL_FORMAT_ND, &storage, 1, *address_++);
   TORCH_CHECK(t, "aclCreateTensor failed: ", acl::api().aclGetRecentErrMsg());
@@ -285,13 +311,39 @@ const char* Unpacker::take() {
   return text;
 }
 
-template <> int64_t Unpacker::take() { return static_cast<int64_t>(*word_++); }
-template <> uint64_t Unpacker::take() { return *word_++; }
-template <> int32_t Unpacker::take() { return static_cast<int32_t>(*word_++); }
-template <> int8_t Unpacker::take() { return static_cast<int8_t>(*word_++); }
-template <> bool Unpacker::take() { return *word_++ != 0; }
-template <> double Unpacker::take() { double d; memcpy(&d, word_++, 8); return d; }
-template <> float Unpacker::take() { return static_cast<float>(take<double>()); }
-template <> aclDataType Unpacker::take() { return static_cast<aclDataType>(*word_++); }
+template <>
+int64_t Unpacker::take() {
+  return static_cast<int64_t>(*word_++);
+}
+template <>
+uint64_t Unpacker::take() {
+  return *word_++;
+}
+template <>
+int32_t Unpacker::take() {
+  return static_cast<int32_t>(*word_++);
+}
+template <>
+int8_t Unpacker::take() {
+  return static_cast<int8_t>(*word_++);
+}
+template <>
+bool Unpacker::take() {
+  return *word_++ != 0;
+}
+template <>
+double Unpacker::take() {
+  double d;
+  memcpy(&d, word_++, 8);
+  return d;
+}
+template <>
+float Unpacker::take() {
+  return static_cast<float>(take<double>());
+}
+template <>
+aclDataType Unpacker::take() {
+  return static_cast<aclDataType>(*word_++);
+}
 
 }  // namespace npu::ops

@@ -112,8 +112,12 @@ Tensor& random_from_to(Tensor& self, int64_t from, std::optional<int64_t> to, Ge
   return templates::random_from_to_impl<Integers, void>(self, from, to, std::move(generator));
 }
 
-Tensor& random_to(Tensor& self, int64_t to, Generator generator) { return random_from_to(self, 0, to, std::move(generator)); }
-Tensor& random_(Tensor& self, Generator generator) { return random_from_to(self, 0, std::nullopt, std::move(generator)); }
+Tensor& random_to(Tensor& self, int64_t to, Generator generator) {
+  return random_from_to(self, 0, to, std::move(generator));
+}
+Tensor& random_(Tensor& self, Generator generator) {
+  return random_from_to(self, 0, std::nullopt, std::move(generator));
+}
 
 Tensor& bernoulli_float(Tensor& self, double p, Generator generator) {
   CardGuard guard(self);

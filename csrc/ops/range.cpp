@@ -15,13 +15,19 @@ namespace {
 Tensor& arange_out(const c10::Scalar& start, const c10::Scalar& end, const c10::Scalar& step, Tensor& out) {
   CardGuard guard(out);
   int64_t size = 0;
-  if (out.scalar_type() == at::kLong) size = at::native::compute_arange_size<int64_t>(start, end, step);
-  else size = at::native::compute_arange_size<double>(start, end, step);
+  if (out.scalar_type() == at::kLong)
+    size = at::native::compute_arange_size<int64_t>(start, end, step);
+  else
+    size = at::native::compute_arange_size<double>(start, end, step);
   if (out.numel() != size) {
     if (out.numel() > 0)
-      TORCH_WARN("The number of elements in the out tensor of shape ", out.sizes(), " is ", out.numel(), " which does not match the "
-                 "computed number of elements ", size, ". Note that this may occur as a result of rounding error. The out tensor will "
-                 "be resized to a tensor of shape (", size, ",).");
+      TORCH_WARN("The number of elements in the out tensor of shape ", out.sizes(), " is ", out.numel(),
+                 " which does not match the "
+                 "computed number of elements ",
+                 size,
+                 ". Note that this may occur as a result of rounding error. The out tensor will "
+                 "be resized to a tensor of shape (",
+                 size, ",).");
     out.resize_({size});
   }
   if (size == 0) return out;
@@ -47,10 +53,13 @@ using Layout = std::optional<at::Layout>;
 using Device = std::optional<c10::Device>;
 
 Tensor index_grid(int64_t count, Dtype dtype, Layout layout, Device device, std::optional<bool> pin_memory) {
-  return at::empty({2, count}, at::TensorOptions().dtype(dtype.value_or(at::kLong)).layout(layout).device(device).pinned_memory(pin_memory));
+  return at::empty(
+      {2, count},
+      at::TensorOptions().dtype(dtype.value_or(at::kLong)).layout(layout).device(device).pinned_memory(pin_memory));
 }
 
-Tensor tril_indices(int64_t row, int64_t col, int64_t offset, Dtype dtype, Layout layout, Device device, std::optional<bool> pin_memory) {
+Tensor tril_indices(int64_t row, int64_t col, int64_t offset, Dtype dtype, Layout layout, Device device,
+                    std::optional<bool> pin_memory) {
   at::native::check_args(row, col, layout);
   auto out = index_grid(at::native::get_tril_size(row, col, offset), dtype, layout, device, pin_memory);
   CardGuard guard(out);
@@ -58,7 +67,8 @@ Tensor tril_indices(int64_t row, int64_t col, int64_t offset, Dtype dtype, Layou
   return out;
 }
 
-Tensor triu_indices(int64_t row, int64_t col, int64_t offset, Dtype dtype, Layout layout, Device device, std::optional<bool> pin_memory) {
+Tensor triu_indices(int64_t row, int64_t col, int64_t offset, Dtype dtype, Layout layout, Device device,
+                    std::optional<bool> pin_memory) {
   at::native::check_args(row, col, layout);
   auto out = index_grid(row * col - at::native::get_tril_size(row, col, offset - 1), dtype, layout, device, pin_memory);
   CardGuard guard(out);
@@ -67,12 +77,15 @@ Tensor triu_indices(int64_t row, int64_t col, int64_t offset, Dtype dtype, Layou
 }
 
 Tensor& fill_tensor(Tensor& self, const Tensor& value) {
-  TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(), " dimensions.");
+  TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
+              " dimensions.");
   CardGuard guard(self);
-  if (value.is_cpu()) NPU_EXEC(aclnnInplaceFillScalar, self, read_cpu_scalar(value));
+  if (value.is_cpu())
+    NPU_EXEC(aclnnInplaceFillScalar, self, read_cpu_scalar(value));
   else if (value.device() != self.device())
     NPU_EXEC(aclnnInplaceFillScalar, self, value.item());
-  else NPU_EXEC(aclnnInplaceFillTensor, self, value);
+  else
+    NPU_EXEC(aclnnInplaceFillTensor, self, value);
   return self;
 }
 

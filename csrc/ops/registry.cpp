@@ -39,17 +39,21 @@ void withdraw_missing_ops() {
 
 [[maybe_unused]] const bool g_at_init = (at_init(withdraw_missing_ops), true);
 
-c10::RegistrationHandleRAII implement(c10::DispatchKey key, const char* name, const char* overload, c10::KernelFunction kernel) {
+c10::RegistrationHandleRAII implement(c10::DispatchKey key, const char* name, const char* overload,
+                                      c10::KernelFunction kernel) {
   return c10::Dispatcher::singleton().registerImpl({name, overload}, key, std::move(kernel), std::nullopt, nullptr,
                                                    "torch_npu generated wrapper");
 }
 
-std::string full_name(const char* name, const char* overload) { return *overload ? std::string(name) + "." + overload : name; }
+std::string full_name(const char* name, const char* overload) {
+  return *overload ? std::string(name) + "." + overload : name;
+}
 
 }  // namespace
 
 void register_op(const char* name, const char* overload, c10::KernelFunction kernel, const char* acl) {
-  registrations().push_back({full_name(name, overload), acl, implement(c10::DispatchKey::PrivateUse1, name, overload, std::move(kernel))});
+  registrations().push_back(
+      {full_name(name, overload), acl, implement(c10::DispatchKey::PrivateUse1, name, overload, std::move(kernel))});
 }
 
 void register_op_as(c10::DispatchKey key, const char* name, const char* overload, c10::KernelFunction kernel) {

@@ -1,5 +1,5 @@
-// Where generated wrappers register. A wrapper whose aclnn operators the provider lacks is withdrawn when the provider is
-// loaded, so that the CPU fallback takes over without a check on the hot path.
+// Where generated wrappers register. A wrapper whose aclnn operators the provider lacks is withdrawn when the provider
+// is loaded, so that the CPU fallback takes over without a check on the hot path.
 #pragma once
 
 #include <ATen/core/boxing/KernelFunction.h>
@@ -16,7 +16,9 @@ void reg(const char* name, const char* overload, F* function, const char* acl) {
 
 // Hand-written operators: `manual("aten::set_", "source_Storage", &set_storage)`; never withdrawn.
 template <class F>
-void manual(const char* name, const char* overload, F* function) { reg(name, overload, function, ""); }
+void manual(const char* name, const char* overload, F* function) {
+  reg(name, overload, function, "");
+}
 
 // Kernels of sparse and nested tensors, which have dispatch keys of their own.
 void register_op_as(c10::DispatchKey key, const char* name, const char* overload, c10::KernelFunction kernel);
@@ -32,7 +34,7 @@ void falls_back(c10::DispatchKey key, const char* name, const char* overload);
 }  // namespace npu::ops
 
 // Body of registrations that run when the library is loaded: NPU_REGISTER(copy) { manual(...); }
-#define NPU_REGISTER(id)                                                            \
-  static void npu_register_##id();                                                  \
+#define NPU_REGISTER(id)                                                                \
+  static void npu_register_##id();                                                      \
   [[maybe_unused]] static const bool npu_registered_##id = (npu_register_##id(), true); \
   static void npu_register_##id()

@@ -13,8 +13,8 @@ Target::Target(const Tensor& out, const Spec& spec, std::initializer_list<const 
   TORCH_CHECK(out.device().is_privateuseone(), "Expected out tensor to be on npu, but got ", out.device(), " instead");
   TORCH_CHECK(type == Type::cast || out.scalar_type() == spec.dtype, "Expected out tensor to have dtype ", spec.dtype,
               ", but got ", out.scalar_type(), " instead");
-  TORCH_CHECK(c10::canCast(spec.dtype, out.scalar_type()), "result type ", spec.dtype, " can't be cast to the desired output type ",
-              out.scalar_type());
+  TORCH_CHECK(c10::canCast(spec.dtype, out.scalar_type()), "result type ", spec.dtype,
+              " can't be cast to the desired output type ", out.scalar_type());
   at::assert_no_internal_overlap(out);
   const bool fits = out.sizes() == spec.sizes;
   bool shared = false;
@@ -55,21 +55,25 @@ Spec reduced(const Tensor& t, at::OptionalIntArrayRef dims, bool keepdim, at::Sc
     for (const int64_t d : *dims)
       if (at::maybe_wrap_dim(d, t.dim()); t.dim() > 0) gone[at::maybe_wrap_dim(d, t.dim())] = true;
   for (int64_t d = 0; d < t.dim(); d++) {
-    if (!gone[d]) spec.sizes.push_back(t.size(d));
-    else if (keepdim) spec.sizes.push_back(1);
+    if (!gone[d])
+      spec.sizes.push_back(t.size(d));
+    else if (keepdim)
+      spec.sizes.push_back(1);
   }
   return spec;
 }
 
 Spec pooled(const Tensor& t, at::IntArrayRef output_size) {
   Spec spec = like(t);
-  TORCH_CHECK(t.dim() > static_cast<int64_t>(output_size.size()), "pooling to ", output_size, " needs more dimensions than ", t.sizes());
+  TORCH_CHECK(t.dim() > static_cast<int64_t>(output_size.size()), "pooling to ", output_size,
+              " needs more dimensions than ", t.sizes());
   std::copy(output_size.begin(), output_size.end(), spec.sizes.end() - output_size.size());
   return spec;
 }
 
 Spec batched(const Tensor& a, const Tensor& b, int64_t rows, int64_t columns) {
-  TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2, "expected matrices or batches of matrices, got shapes ", a.sizes(), " and ", b.sizes());
+  TORCH_CHECK(a.dim() >= 2 && b.dim() >= 2, "expected matrices or batches of matrices, got shapes ", a.sizes(), " and ",
+              b.sizes());
   auto sizes = at::infer_size(a.sizes().slice(0, a.dim() - 2), b.sizes().slice(0, b.dim() - 2));
   sizes.insert(sizes.end(), {rows, columns});
   return sized(sizes, a);
@@ -82,39 +86,46 @@ Spec for_each_matrix(const Tensor& t, at::IntArrayRef tail, at::ScalarType dtype
   return spec;
 }
 
-Spec windowed(const Tensor& t, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
-              bool ceil_mode, at::ScalarType dtype) {
+Spec windowed(const Tensor& t, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
+              at::IntArrayRef dilation, bool ceil_mode, at::ScalarType dtype) {
   const int64_t rank = 3;
-  TORCH_CHECK(t.dim() == rank + 1 || t.dim() == rank + 2, "Expected ", rank + 1, "D or ", rank + 2, "D input, got ", t.sizes());
+  TORCH_CHECK(t.dim() == rank + 1 || t.dim() == rank + 2, "Expected ", rank + 1, "D or ", rank + 2, "D input, got ",
+              t.sizes());
   const auto at = [](at::IntArrayRef values, int64_t i) { return values[values.size() == 1 ? 0 : i]; };
   Spec spec = like(t, dtype);
   for (int64_t i = 0; i < rank; i++) {
     const int64_t d = t.dim() - rank + i, k = at(kernel, i);
-    spec.sizes[d] = at::native::pooling_output_shape<int64_t>(t.size(d), k, at(padding, i), stride.empty() ? k : at(stride, i),
-                                                              at(dilation, i), ceil_mode);
-    TORCH_CHECK(spec.sizes[d] >= 1, "Given input size ", t.sizes(), ", the output size would be ", spec.sizes[d], ": too small");
+    spec.sizes[d] = at::native::pooling_output_shape<int64_t>(
+        t.size(d), k, at(padding, i), stride.empty() ? k : at(stride, i), at(dilation, i), ceil_mode);
+    TORCH_CHECK(spec.sizes[d] >= 1, "Given input size ", t.sizes(), ", the output size would be ", spec.sizes[d],
+                ": too small");
   }
   return spec;
 }
 
 Spec padded(const Tensor& t, at::IntArrayRef padding) {
   const int64_t rank = static_cast<int64_t>(padding.size()) / 2;
-  TORCH_CHECK(t.dim() == rank + 1 || t.dim() == rank + 2, "Expected ", rank + 1, "D or ", rank + 2, "D (batch mode) tensor with possibly 0 "
-              "batch size and other non-zero dimensions for input, but got: ", t.sizes());
+  TORCH_CHECK(t.dim() == rank + 1 || t.dim() == rank + 2, "Expected ", rank + 1, "D or ", rank + 2,
+              "D (batch mode) tensor with possibly 0 "
+              "batch size and other non-zero dimensions for input, but got: ",
+              t.sizes());
   Spec spec = sized(t.sizes(), t);
   for (int64_t i = 0; i < rank; i++) {
     const int64_t d = t.dim() - 1 - i;
-    TORCH_CHECK(padding[2 * i] < t.size(d) && padding[2 * i + 1] < t.size(d), "Argument #4: Padding size should be less than the "
-                "corresponding input dimension, but got: padding (", padding[2 * i], ", ", padding[2 * i + 1], ") at dimension ", d,
-                " of input ", t.sizes());
+    TORCH_CHECK(padding[2 * i] < t.size(d) && padding[2 * i + 1] < t.size(d),
+                "Argument #4: Padding size should be less than the "
+                "corresponding input dimension, but got: padding (",
+                padding[2 * i], ", ", padding[2 * i + 1], ") at dimension ", d, " of input ", t.sizes());
     spec.sizes[d] += padding[2 * i] + padding[2 * i + 1];
     TORCH_CHECK(spec.sizes[d] >= 1, "input ", t.sizes(), " is too small for padding ", padding);
   }
   return spec;
 }
 
-Spec unfolded(const Tensor& t, at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding, at::IntArrayRef stride) {
-  at::native::im2col_shape_check(t, Tensor(), kernel[0], kernel[1], dilation[0], dilation[1], padding[0], padding[1], stride[0], stride[1]);
+Spec unfolded(const Tensor& t, at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding,
+              at::IntArrayRef stride) {
+  at::native::im2col_shape_check(t, Tensor(), kernel[0], kernel[1], dilation[0], dilation[1], padding[0], padding[1],
+                                 stride[0], stride[1]);
   int64_t windows = 1;
   for (int i = 0; i < 2; i++)
     windows *= at::native::sliding_window_count(t.size(t.dim() - 2 + i), padding[i], dilation[i], kernel[i], stride[i]);
@@ -123,10 +134,10 @@ Spec unfolded(const Tensor& t, at::IntArrayRef kernel, at::IntArrayRef dilation,
   return spec;
 }
 
-Spec folded(const Tensor& t, at::IntArrayRef output_size, at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding,
-            at::IntArrayRef stride) {
-  at::native::col2im_shape_check(t, Tensor(), output_size[0], output_size[1], kernel[0], kernel[1], dilation[0], dilation[1], padding[0],
-                                 padding[1], stride[0], stride[1]);
+Spec folded(const Tensor& t, at::IntArrayRef output_size, at::IntArrayRef kernel, at::IntArrayRef dilation,
+            at::IntArrayRef padding, at::IntArrayRef stride) {
+  at::native::col2im_shape_check(t, Tensor(), output_size[0], output_size[1], kernel[0], kernel[1], dilation[0],
+                                 dilation[1], padding[0], padding[1], stride[0], stride[1]);
   Spec spec = sized(t.sizes().slice(0, t.dim() - 2), t);
   spec.sizes.append({t.size(-2) / (kernel[0] * kernel[1]), output_size[0], output_size[1]});
   return spec;
@@ -147,9 +158,11 @@ Spec real_signal(const Tensor& t, at::IntArrayRef dims, int64_t length) {
   return spec;
 }
 
-Spec segments(const Tensor& data, const std::optional<Tensor>& lengths, const std::optional<Tensor>& offsets, int64_t axis) {
+Spec segments(const Tensor& data, const std::optional<Tensor>& lengths, const std::optional<Tensor>& offsets,
+              int64_t axis) {
   axis = at::maybe_wrap_dim(axis, data.dim());
-  TORCH_CHECK(data.numel() >= 0 && (lengths.has_value() || offsets.has_value()), "segment_reduce(): Either lengths or offsets must be defined.");
+  TORCH_CHECK(data.numel() >= 0 && (lengths.has_value() || offsets.has_value()),
+              "segment_reduce(): Either lengths or offsets must be defined.");
   const bool by_length = lengths.has_value() && lengths->defined();
   const Tensor& shape = by_length ? *lengths : *offsets;
   Spec spec = sized(data.sizes(), data);
@@ -168,7 +181,8 @@ bool fast_lists(at::ArrayRef<at::TensorList> lists, at::ArrayRef<c10::Scalar> nu
 Tensor& store(Tensor& self, const Tensor& result) {
   TORCH_CHECK(c10::canCast(result.scalar_type(), self.scalar_type()), "result type ", result.scalar_type(),
               " can't be cast to the desired output type ", self.scalar_type());
-  TORCH_CHECK(result.sizes() == self.sizes(), "output with shape ", self.sizes(), " doesn't match the broadcast shape ", result.sizes());
+  TORCH_CHECK(result.sizes() == self.sizes(), "output with shape ", self.sizes(), " doesn't match the broadcast shape ",
+              result.sizes());
   return self.copy_(result);
 }
 
@@ -191,7 +205,8 @@ int32_t div_mode(std::optional<std::string_view> rounding_mode) {
   if (!rounding_mode.has_value()) return 0;
   if (*rounding_mode == "trunc") return 1;
   if (*rounding_mode == "floor") return 2;
-  TORCH_CHECK(false, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '", *rounding_mode, "'");
+  TORCH_CHECK(false, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '", *rounding_mode,
+              "'");
 }
 
 }  // namespace npu::ops

@@ -1,4 +1,5 @@
-// Rules that tables use to state the outputs of non-structured operators: each gives shape and type, nothing is computed.
+// Rules that tables use to state the outputs of non-structured operators: each gives shape and type, nothing is
+// computed.
 #pragma once
 
 #include <ATen/ExpandUtils.h>
@@ -53,7 +54,9 @@ inline Spec identity(int64_t n, int64_t m, const Tensor& out) {
   TORCH_CHECK(m >= 0, "m must be greater or equal to 0, got ", m);
   return sized({n, m}, out);
 }
-inline Spec like(const Tensor& t, at::ScalarType dtype) { return {Sizes(t.sizes().begin(), t.sizes().end()), dtype, t.suggest_memory_format()}; }
+inline Spec like(const Tensor& t, at::ScalarType dtype) {
+  return {Sizes(t.sizes().begin(), t.sizes().end()), dtype, t.suggest_memory_format()};
+}
 inline Spec like(const Tensor& t) { return like(t, t.scalar_type()); }
 
 template <class... T>
@@ -89,14 +92,17 @@ inline at::ScalarType real_type(const Tensor& t) { return real_type(t.scalar_typ
 inline at::ScalarType complex_type(const Tensor& t) { return c10::toComplexType(t.scalar_type()); }
 // Integers become the default floating type; floating types stay.
 inline at::ScalarType float_type(const Tensor& t) {
-  return c10::isIntegralType(t.scalar_type(), true) ? c10::typeMetaToScalarType(c10::get_default_dtype()) : t.scalar_type();
+  return c10::isIntegralType(t.scalar_type(), true) ? c10::typeMetaToScalarType(c10::get_default_dtype())
+                                                    : t.scalar_type();
 }
 // Sums of small integers are kept in int64.
 inline at::ScalarType sum_type(const Tensor& t, std::optional<at::ScalarType> asked = std::nullopt) {
   return asked.value_or(c10::isIntegralType(t.scalar_type(), true) ? at::kLong : t.scalar_type());
 }
 // float16 and bfloat16 -> float32: the type in which statistics are kept.
-inline at::ScalarType statistics_type(at::ScalarType t) { return t == at::kHalf || t == at::kBFloat16 ? at::kFloat : t; }
+inline at::ScalarType statistics_type(at::ScalarType t) {
+  return t == at::kHalf || t == at::kBFloat16 ? at::kFloat : t;
+}
 
 // Shape of a batch of matrices: the batches of `a` and `b` broadcast, then `rows` and `columns`.
 Spec batched(const Tensor& a, const Tensor& b, int64_t rows, int64_t columns);
@@ -106,27 +112,33 @@ Spec for_each_matrix(const Tensor& t, at::IntArrayRef tail, at::ScalarType dtype
 // Output of a pooling that states its last dimensions.
 Spec pooled(const Tensor& t, at::IntArrayRef output_size);
 // Output of a pooling window over the last dimensions.
-Spec windowed(const Tensor& t, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
-              bool ceil_mode, at::ScalarType dtype);
+Spec windowed(const Tensor& t, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
+              at::IntArrayRef dilation, bool ceil_mode, at::ScalarType dtype);
 // `padding` as in torch.nn.functional.pad: pairs, last dimension first.
 Spec padded(const Tensor& t, at::IntArrayRef padding);
-Spec unfolded(const Tensor& t, at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding, at::IntArrayRef stride);
-Spec folded(const Tensor& t, at::IntArrayRef output_size, at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding,
-            at::IntArrayRef stride);
+Spec unfolded(const Tensor& t, at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding,
+              at::IntArrayRef stride);
+Spec folded(const Tensor& t, at::IntArrayRef output_size, at::IntArrayRef kernel, at::IntArrayRef dilation,
+            at::IntArrayRef padding, at::IntArrayRef stride);
 // A loss: the shape of its inputs, or one number.
 inline Spec loss(int64_t reduction, Spec each) { return reduction == 0 ? each : Spec{{}, each.dtype}; }
 
-inline int64_t largest(at::IntArrayRef values) { return values.empty() ? 0 : *std::max_element(values.begin(), values.end()); }
+inline int64_t largest(at::IntArrayRef values) {
+  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+}
 
 // Real to complex and complex to real transforms: the last of `dims` changes its length.
 Spec half_spectrum(const Tensor& t, at::IntArrayRef dims, bool onesided);
 Spec real_signal(const Tensor& t, at::IntArrayRef dims, int64_t length);
 
 // Segments of `data` along `axis`, counted by lengths or offsets.
-Spec segments(const Tensor& data, const std::optional<Tensor>& lengths, const std::optional<Tensor>& offsets, int64_t axis);
+Spec segments(const Tensor& data, const std::optional<Tensor>& lengths, const std::optional<Tensor>& offsets,
+              int64_t axis);
 
 // Memory of conjugated and negated views: matrix products meet them, other operators do not.
-inline Tensor resolved(const Tensor& t) { return C10_UNLIKELY(t.is_conj() || t.is_neg()) ? t.resolve_conj().resolve_neg() : t; }
+inline Tensor resolved(const Tensor& t) {
+  return C10_UNLIKELY(t.is_conj() || t.is_neg()) ? t.resolve_conj().resolve_neg() : t;
+}
 
 // The one operator without a rule of its own for efficient zero tensors, which have no memory, is dot.
 inline Tensor with_memory(const Tensor& t) { return C10_UNLIKELY(t._is_zerotensor()) ? t.clone() : t; }
@@ -134,10 +146,13 @@ inline Tensor with_memory(const Tensor& t) { return C10_UNLIKELY(t._is_zerotenso
 inline Tensor transposed(const Tensor& t) { return t.dim() < 2 ? t : t.mT(); }
 
 // A learning rate that is a tensor: on the card it is passed as such, else as a number.
-inline std::optional<Tensor> card_rate(const Tensor& lr) { return is_npu(lr) ? std::optional<Tensor>(lr) : std::nullopt; }
+inline std::optional<Tensor> card_rate(const Tensor& lr) {
+  return is_npu(lr) ? std::optional<Tensor>(lr) : std::nullopt;
+}
 inline double host_rate(const Tensor& lr) { return is_npu(lr) ? 0.0 : lr.item<double>(); }
 
-// Whether one launch can take these lists: same lengths, and element by element same card, floating type, shape and strides.
+// Whether one launch can take these lists: same lengths, and element by element same card, floating type, shape and
+// strides.
 bool fast_lists(at::ArrayRef<at::TensorList> lists, at::ArrayRef<c10::Scalar> numbers = {});
 inline Tensor empty_as(const Tensor& t) { return empty_strided(t.sizes(), t.strides(), t.scalar_type()); }
 

@@ -1,5 +1,5 @@
-// Sparse tensors, where upstream has a kernel for each device: all are composed of operators on indices and values. What
-// upstream shares between devices is registered by tools/codegen/layouts.py.
+// Sparse tensors, where upstream has a kernel for each device: all are composed of operators on indices and values.
+// What upstream shares between devices is registered by tools/codegen/layouts.py.
 #include <ATen/ATen.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/SparseTensorUtils.h>
@@ -20,7 +20,8 @@ using c10::Scalar;
 
 Tensor coo(const Tensor& indices, const Tensor& values, at::IntArrayRef sizes, bool coalesced) {
   const auto options = values.options().layout(at::kSparse);
-  return at::_sparse_coo_tensor_with_dims_and_tensors(indices.size(0), values.dim() - 1, sizes, indices, values, options, coalesced);
+  return at::_sparse_coo_tensor_with_dims_and_tensors(indices.size(0), values.dim() - 1, sizes, indices, values,
+                                                      options, coalesced);
 }
 
 Tensor flatten(const Tensor& indices, at::IntArrayRef sizes) {
@@ -50,8 +51,8 @@ Tensor& replace(Tensor& out, const Tensor& result) {
   return out._coalesced_(result.is_coalesced());
 }
 
-Tensor add_product(const Tensor& self, const Tensor& rows, const Tensor& columns, const Tensor& values, int64_t height, const Tensor& mat2,
-                   const Scalar& beta, const Scalar& alpha) {
+Tensor add_product(const Tensor& self, const Tensor& rows, const Tensor& columns, const Tensor& values, int64_t height,
+                   const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
   const std::array<int64_t, 2> sizes{height, mat2.size(1)};
   const auto sum = beta.equal(0) ? at::zeros(sizes, self.options()) : self.expand(sizes).mul(beta);
   if (values.numel() == 0) return sum;
@@ -95,14 +96,17 @@ Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha) {
     return sum.index_put_(at_places, source._values().mul(alpha).to(dtype), /*accumulate=*/true);
   }
   TORCH_CHECK(other.is_sparse(), "add(sparse, dense) is not supported. Use add(dense, sparse) instead.");
-  TORCH_CHECK(self.sizes() == other.sizes(), "add: expected sizes of 'self' and 'other' to match, but ", self.sizes(), " != ", other.sizes());
+  TORCH_CHECK(self.sizes() == other.sizes(), "add: expected sizes of 'self' and 'other' to match, but ", self.sizes(),
+              " != ", other.sizes());
   TORCH_CHECK(at::sparse::is_same_density(self, other) || self._nnz() == 0 || other._nnz() == 0,
-              "add: expected 'self' and 'other' to have same density, but 'self' has ", self.sparse_dim(), " sparse dimensions while 'other' has ",
-              other.sparse_dim(), " sparse dimensions");
-  if (other._nnz() == 0) return coo(self._indices().clone(), self._values().to(dtype, false, true), self.sizes(), self.is_coalesced());
+              "add: expected 'self' and 'other' to have same density, but 'self' has ", self.sparse_dim(),
+              " sparse dimensions while 'other' has ", other.sparse_dim(), " sparse dimensions");
+  if (other._nnz() == 0)
+    return coo(self._indices().clone(), self._values().to(dtype, false, true), self.sizes(), self.is_coalesced());
   const auto scaled = other._values().mul(alpha).to(dtype);
   if (self._nnz() == 0) return coo(other._indices().clone(), scaled, self.sizes(), other.is_coalesced());
-  const auto both = coo(at::cat({self._indices(), other._indices()}, 1), at::cat({self._values().to(dtype), scaled}), self.sizes(), false);
+  const auto both = coo(at::cat({self._indices(), other._indices()}, 1), at::cat({self._values().to(dtype), scaled}),
+                        self.sizes(), false);
   return self.is_coalesced() && other.is_coalesced() ? coalesce(both) : both;
 }
 
@@ -125,26 +129,31 @@ Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   const auto& factor = self.is_sparse() ? other : self;
   if (factor.dim() == 0) {
     const auto number = factor.is_sparse() ? factor.to_dense() : factor;
-    return replace(out, coo(sparse._indices().clone(), sparse._values().mul(number), sparse.sizes(), sparse.is_coalesced()));
+    return replace(out,
+                   coo(sparse._indices().clone(), sparse._values().mul(number), sparse.sizes(), sparse.is_coalesced()));
   }
   const auto entries = sparse.coalesce();
   const auto dense = factor.is_sparse() ? factor.to_dense() : factor;
-  return replace(out, coo(entries._indices().clone(), entries._values().mul(at_entries(dense, entries)), entries.sizes(), true));
+  return replace(
+      out, coo(entries._indices().clone(), entries._values().mul(at_entries(dense, entries)), entries.sizes(), true));
 }
 
 // ---- products ----
 
 Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
   TORCH_CHECK(mat1.is_sparse() && !mat2.is_sparse(), "addmm: expected a sparse and a dense matrix");
-  TORCH_CHECK(mat1.dim() == 2 && mat2.dim() == 2, "addmm: matrices expected, got ", mat1.dim(), "D and ", mat2.dim(), "D tensors");
-  TORCH_CHECK(mat1.size(1) == mat2.size(0), "addmm: Argument #3 (dense): Expected dim 0 size ", mat1.size(1), ", got ", mat2.size(0));
+  TORCH_CHECK(mat1.dim() == 2 && mat2.dim() == 2, "addmm: matrices expected, got ", mat1.dim(), "D and ", mat2.dim(),
+              "D tensors");
+  TORCH_CHECK(mat1.size(1) == mat2.size(0), "addmm: Argument #3 (dense): Expected dim 0 size ", mat1.size(1), ", got ",
+              mat2.size(0));
   CardGuard guard(mat2);
   const auto entries = mat1.coalesce();
   const auto indices = entries._indices();
   return add_product(self, indices[0], indices[1], entries._values(), mat1.size(0), mat2, beta, alpha);
 }
 
-Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha, Tensor& out) {
+Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha,
+                  Tensor& out) {
   const auto result = npu::ops::addmm(self, mat1, mat2, beta, alpha);
   return out.resize_(result.sizes()).copy_(result);
 }
@@ -155,14 +164,15 @@ Tensor& addmm_(Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scala
 
 // ---- diagonals ----
 
-Tensor spdiags(const Tensor& diagonals, const Tensor& offsets, at::IntArrayRef shape, std::optional<at::Layout> layout) {
+Tensor spdiags(const Tensor& diagonals, const Tensor& offsets, at::IntArrayRef shape,
+               std::optional<at::Layout> layout) {
   const auto values = diagonals.dim() == 1 ? diagonals.unsqueeze(0) : diagonals;
   const auto shifts = offsets.dim() == 0 ? offsets.unsqueeze(0) : offsets;
   TORCH_CHECK(values.dim() == 2, "Diagonals must be vector or matrix");
   TORCH_CHECK(shape.size() == 2, "Output shape must be 2d");
   TORCH_CHECK(shifts.dim() == 1, "Offsets must be scalar or vector");
-  TORCH_CHECK(values.size(0) == shifts.size(0), "Number of diagonals (", values.size(0), ") does not match the number of offsets (",
-              shifts.size(0), ")");
+  TORCH_CHECK(values.size(0) == shifts.size(0), "Number of diagonals (", values.size(0),
+              ") does not match the number of offsets (", shifts.size(0), ")");
   const auto wanted = layout.value_or(at::kSparse);
   TORCH_CHECK(wanted == at::kSparse || wanted == at::kSparseCsr || wanted == at::kSparseCsc,
               "Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got ", wanted);
@@ -181,8 +191,10 @@ Tensor spdiags(const Tensor& diagonals, const Tensor& offsets, at::IntArrayRef s
 // ---- compressed rows and columns ----
 
 // What the indices of a matrix in compressed form must satisfy, in upstream's words. Waits for the device.
-void validate_compressed(bool by_rows, const Tensor& compressed, const Tensor& plain, int64_t lines, int64_t limit, int64_t nnz) {
-  TORCH_CHECK(compressed.scalar_type() == plain.scalar_type(), "Found dtype ", compressed.scalar_type(), " but expected ", plain.scalar_type());
+void validate_compressed(bool by_rows, const Tensor& compressed, const Tensor& plain, int64_t lines, int64_t limit,
+                         int64_t nnz) {
+  TORCH_CHECK(compressed.scalar_type() == plain.scalar_type(), "Found dtype ", compressed.scalar_type(),
+              " but expected ", plain.scalar_type());
   CardGuard guard(compressed);
   const std::string ends = by_rows ? "crow_indices" : "ccol_indices", inner = by_rows ? "col_indices" : "row_indices";
   const auto line_count = by_rows ? "nrows" : "ncols", inner_limit = by_rows ? "ncols" : "nrows";
@@ -192,28 +204,33 @@ void validate_compressed(bool by_rows, const Tensor& compressed, const Tensor& p
   require(compressed.select(-1, 0).eq(0), ends, "[..., 0] == 0");
   require(compressed.select(-1, -1).eq(nnz), ends, "[..., -1] == nnz");
   const auto lengths = compressed.narrow(-1, 1, lines) - compressed.narrow(-1, 0, lines);
-  require(lengths.ge(0).logical_and_(lengths.le(limit)), "0 <= ", ends, "[..., 1:] - ", ends, "[..., :-1] <= ", inner_limit);
+  require(lengths.ge(0).logical_and_(lengths.le(limit)), "0 <= ", ends, "[..., 1:] - ", ends,
+          "[..., :-1] <= ", inner_limit);
   require(plain.ge(0).logical_and_(plain.lt(limit)), "0 <= ", inner, " < ", inner_limit);
   if (nnz < 2) return;
   auto sizes = plain.sizes().vec();
   sizes.back() = nnz + 1;
-  const auto begins = at::zeros(sizes, plain.options().dtype(at::kBool)).scatter_(-1, compressed.to(at::kLong), Scalar(true));
+  const auto begins =
+      at::zeros(sizes, plain.options().dtype(at::kBool)).scatter_(-1, compressed.to(at::kLong), Scalar(true));
   const auto rises = plain.narrow(-1, 1, nnz - 1).gt(plain.narrow(-1, 0, nnz - 1));
-  require(rises.logical_or(begins.narrow(-1, 1, nnz - 1)), inner, "[..., ", ends, "[..., i - 1]:", ends, "[..., i]] for all i = 1, ..., ",
-          line_count, " are sorted and distinct along the last dimension values");
+  require(rises.logical_or(begins.narrow(-1, 1, nnz - 1)), inner, "[..., ", ends, "[..., i - 1]:", ends,
+          "[..., i]] for all i = 1, ..., ", line_count, " are sorted and distinct along the last dimension values");
 }
 
 std::pair<Tensor, Tensor> places(const Tensor& csr) {
-  const auto indices = at::_convert_indices_from_csr_to_coo(csr.crow_indices(), csr.col_indices(), /*out_int32=*/false, /*transpose=*/false);
+  const auto indices = at::_convert_indices_from_csr_to_coo(csr.crow_indices(), csr.col_indices(), /*out_int32=*/false,
+                                                            /*transpose=*/false);
   return {indices.select(0, -2), indices.select(0, -1)};
 }
 
-Tensor& csr_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha, Tensor& out) {
+Tensor& csr_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                      const Scalar& alpha, Tensor& out) {
   CardGuard guard(out);
   Tensor result;
   if (mat1.layout() == at::kSparseCsr && mat2.layout() == at::kStrided) {
     const auto [rows, columns] = places(mat1);
-    result = add_product(self.layout() == at::kStrided ? self : self.to_dense(), rows, columns, mat1.values(), mat1.size(0), mat2, beta, alpha);
+    result = add_product(self.layout() == at::kStrided ? self : self.to_dense(), rows, columns, mat1.values(),
+                         mat1.size(0), mat2, beta, alpha);
   } else {
     result = at::addmm(self.to_dense(), mat1.to_dense(), mat2.to_dense(), beta, alpha);
   }
@@ -222,7 +239,8 @@ Tensor& csr_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2
   return out.resize_as_sparse_(result).copy_(result);
 }
 
-Tensor& csr_addmv_out(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha, Tensor& out) {
+Tensor& csr_addmv_out(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha,
+                      Tensor& out) {
   auto column = self.expand(at::IntArrayRef(mat.size(0))).unsqueeze(1).clone();
   return out.resize_({mat.size(0)}).copy_(csr_addmm_out(column, mat, vec.unsqueeze(1), beta, alpha, column).squeeze(1));
 }
@@ -238,12 +256,16 @@ Tensor& csr_add_out(const Tensor& self, const Tensor& other, const Scalar& alpha
 }
 
 // beta * self + alpha * mat1 x mat2 where `self` has entries.
-Tensor sampled_addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha) {
-  TORCH_CHECK(self.layout() == at::kSparseCsr, "sampled_addmm: Expected self to have sparse csr layout, but got ", self.layout());
-  TORCH_CHECK(mat1.layout() == at::kStrided && mat2.layout() == at::kStrided, "sampled_addmm: Expected mat1 and mat2 to be strided");
+Tensor sampled_addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                     const Scalar& alpha) {
+  TORCH_CHECK(self.layout() == at::kSparseCsr, "sampled_addmm: Expected self to have sparse csr layout, but got ",
+              self.layout());
+  TORCH_CHECK(mat1.layout() == at::kStrided && mat2.layout() == at::kStrided,
+              "sampled_addmm: Expected mat1 and mat2 to be strided");
   TORCH_CHECK(mat1.dim() >= 2 && mat2.dim() >= 2 && mat1.size(-1) == mat2.size(-2) && mat1.size(-2) == self.size(-2) &&
                   mat2.size(-1) == self.size(-1),
-              "sampled_addmm: shapes of self, mat1 and mat2 do not fit: ", self.sizes(), ", ", mat1.sizes(), ", ", mat2.sizes());
+              "sampled_addmm: shapes of self, mat1 and mat2 do not fit: ", self.sizes(), ", ", mat1.sizes(), ", ",
+              mat2.sizes());
   CardGuard guard(self);
   const auto crow = self.crow_indices(), col = self.col_indices();
   const int64_t height = self.size(-2), width = self.size(-1), entries = col.size(-1);
@@ -251,13 +273,16 @@ Tensor sampled_addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2,
   const auto product = mat1.matmul(mat2).reshape({-1, height * width});
   // Row of entry i: how many rows end at or before it.
   const auto starts = crow.narrow(-1, 1, height).reshape({-1, height}).contiguous();
-  const auto rows = at::searchsorted(starts, at::arange(entries, crow.options()).expand({starts.size(0), entries}).contiguous(), false, true);
-  const auto found = product.gather(1, rows * width + col.reshape({-1, entries}).to(at::kLong)).reshape(self.values().sizes());
+  const auto rows = at::searchsorted(
+      starts, at::arange(entries, crow.options()).expand({starts.size(0), entries}).contiguous(), false, true);
+  const auto found =
+      product.gather(1, rows * width + col.reshape({-1, entries}).to(at::kLong)).reshape(self.values().sizes());
   const auto values = beta.equal(0) ? found.mul(alpha) : self.values().mul(beta).add_(found, alpha);
   return at::_sparse_csr_tensor_unsafe(crow.clone(), col.clone(), values, self.sizes(), self.options());
 }
 
-Tensor& sampled_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha, Tensor& out) {
+Tensor& sampled_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                          const Scalar& alpha, Tensor& out) {
   const auto result = npu::ops::sampled_addmm(self, mat1, mat2, beta, alpha);
   out.resize_as_sparse_(result);
   return out.copy_(result);

@@ -1,4 +1,5 @@
-// What the files of sparse tensors share. Indices and values are ordinary tensors; everything is composed of operators on them.
+// What the files of sparse tensors share. Indices and values are ordinary tensors; everything is composed of operators
+// on them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +17,7 @@ Tensor coalesce(const Tensor& self);
 // An out= tensor becomes `result`.
 Tensor& replace(Tensor& out, const Tensor& result);
 // beta * self + alpha * (matrix of entries) x mat2
-Tensor add_product(const Tensor& self, const Tensor& rows, const Tensor& columns, const Tensor& values, int64_t height, const Tensor& mat2,
-                   const c10::Scalar& beta, const c10::Scalar& alpha);
+Tensor add_product(const Tensor& self, const Tensor& rows, const Tensor& columns, const Tensor& values, int64_t height,
+                   const Tensor& mat2, const c10::Scalar& beta, const c10::Scalar& alpha);
 
 }  // namespace npu::ops

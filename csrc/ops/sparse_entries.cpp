@@ -1,4 +1,5 @@
-// What has to find the entries of one sparse tensor in another, or those that share a row: masks, softmax, gradients of sums.
+// What has to find the entries of one sparse tensor in another, or those that share a row: masks, softmax, gradients of
+// sums.
 #include <ATen/ATen.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
@@ -85,8 +86,8 @@ Tensor values_at(const Tensor& places, const Sizes& sizes, const Tensor& t) {
 void check_softmax(const Tensor& self, bool half_to_float, const char* op) {
   TORCH_CHECK(self.is_sparse(), op, ": a sparse tensor expected");
   TORCH_CHECK(!half_to_float, op, ": with half to float conversion is not supported on npu");
-  TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() == at::kFloat || self.scalar_type() == at::kDouble, "\"", op, "\" not implemented for '",
-                              self.scalar_type(), "'");
+  TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() == at::kFloat || self.scalar_type() == at::kDouble, "\"", op,
+                              "\" not implemented for '", self.scalar_type(), "'");
 }
 
 template <bool kLog>
@@ -110,7 +111,8 @@ Tensor softmax(const Tensor& self, int64_t dim, bool half_to_float) {
 template <bool kLog>
 Tensor softmax_backward(const Tensor& grad, const Tensor& output, int64_t dim, const Tensor& self) {
   TORCH_CHECK(grad.is_sparse() && output.is_sparse(), "_sparse_softmax_backward_data: sparse tensors expected");
-  TORCH_CHECK(grad.sizes() == output.sizes(), "Expected grad and output to have the same size, but got ", grad.sizes(), " and ", output.sizes());
+  TORCH_CHECK(grad.sizes() == output.sizes(), "Expected grad and output to have the same size, but got ", grad.sizes(),
+              " and ", output.sizes());
   CardGuard guard(output);
   const auto result = output.coalesce();
   dim = at::maybe_wrap_dim(dim, grad.dim());
@@ -119,7 +121,8 @@ Tensor softmax_backward(const Tensor& grad, const Tensor& output, int64_t dim, c
   Tensor values;
   if (dim >= result.sparse_dim()) {
     const auto dense = dim - result.sparse_dim() + 1;
-    values = kLog ? at::_log_softmax_backward_data(g, y, dense, self.scalar_type()) : at::_softmax_backward_data(g, y, dense, self.scalar_type());
+    values = kLog ? at::_log_softmax_backward_data(g, y, dense, self.scalar_type())
+                  : at::_softmax_backward_data(g, y, dense, self.scalar_type());
   } else if (y.numel() == 0) {
     values = g;
   } else {
@@ -136,32 +139,38 @@ Tensor sum_backward(const Tensor& grad, const Tensor& self, at::IntArrayRef dims
   const auto summed = at::dim_list_to_bitset(dims, self.dim());
   const auto input = self.coalesce();
   const auto [left, sizes] = chosen(input, [&](int64_t d) { return !summed[d]; });
-  TORCH_CHECK(grad.is_sparse() == left.defined(), "_sparse_sum_backward: expected a ", left.defined() ? "sparse" : "dense", " gradient");
+  TORCH_CHECK(grad.is_sparse() == left.defined(), "_sparse_sum_backward: expected a ",
+              left.defined() ? "sparse" : "dense", " gradient");
   auto values = left.defined() ? values_at(left, sizes, grad) : grad.unsqueeze(0);
   for (int64_t d = input.sparse_dim(); d < input.dim(); d++)
     if (summed[d]) values = values.unsqueeze(d - input.sparse_dim() + 1);
-  return coo(input._indices().clone(), values.expand_as(input._values()).contiguous(), input.sizes(), input.is_coalesced());
+  return coo(input._indices().clone(), values.expand_as(input._values()).contiguous(), input.sizes(),
+             input.is_coalesced());
 }
 
 // The entries of `mask`, with the values that `self` has there.
 Tensor sparse_mask(const Tensor& self, const Tensor& mask) {
   if (!self.is_sparse() || !mask.is_sparse()) return at::native::sparse_mask(self, mask);
-  TORCH_CHECK(self.sizes() == mask.sizes(), "sparse_mask(): operands have incompatible sizes; self has size ", self.sizes(),
-              " but mask has size ", mask.sizes());
+  TORCH_CHECK(self.sizes() == mask.sizes(), "sparse_mask(): operands have incompatible sizes; self has size ",
+              self.sizes(), " but mask has size ", mask.sizes());
   CardGuard guard(self);
   const auto aligned = self.sparse_dim() == mask.sparse_dim() ? self : self.to_dense().to_sparse(mask.sparse_dim());
-  return coo(mask._indices().clone(), values_at(mask._indices(), sparse_sizes(mask), aligned), self.sizes(), mask.is_coalesced());
+  return coo(mask._indices().clone(), values_at(mask._indices(), sparse_sizes(mask), aligned), self.sizes(),
+             mask.is_coalesced());
 }
 
 // The entries of `self`, zero where `mask` has none; with `accumulate` times the number of entries that it has there.
 Tensor mask_projection(const Tensor& self, const Tensor& mask, bool accumulate) {
-  TORCH_CHECK(self.is_sparse() && mask.is_sparse() && self.sparse_dim() == mask.sparse_dim() && self.sizes() == mask.sizes(),
-              "_sparse_mask_projection: sparse tensors of the same size and layout expected");
+  TORCH_CHECK(
+      self.is_sparse() && mask.is_sparse() && self.sparse_dim() == mask.sparse_dim() && self.sizes() == mask.sizes(),
+      "_sparse_mask_projection: sparse tensors of the same size and layout expected");
   CardGuard guard(self);
-  const auto ones = coo(mask._indices(), at::ones({mask._nnz()}, self._values().options()), sparse_sizes(mask), mask.is_coalesced());
+  const auto ones =
+      coo(mask._indices(), at::ones({mask._nnz()}, self._values().options()), sparse_sizes(mask), mask.is_coalesced());
   auto times = values_at(self._indices(), sparse_sizes(self), ones);
   if (!accumulate) times = times.ne(0).to(times.scalar_type());
-  return coo(self._indices().clone(), self._values() * along_entries(times, self._values()), self.sizes(), self.is_coalesced());
+  return coo(self._indices().clone(), self._values() * along_entries(times, self._values()), self.sizes(),
+             self.is_coalesced());
 }
 
 }  // namespace

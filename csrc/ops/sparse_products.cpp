@@ -25,13 +25,13 @@ std::pair<Tensor, Tensor> matches(const Tensor& wanted, const Tensor& keys, int6
 
 Tensor matmul(const Tensor& self, const Tensor& other) {
   TORCH_CHECK(self.is_sparse() && other.is_sparse(), "_sparse_sparse_matmul: sparse matrices expected");
-  TORCH_CHECK(self.dim() == 2 && other.dim() == 2, "_sparse_sparse_matmul: matrices expected, got ", self.dim(), "D and ", other.dim(),
-              "D tensors");
+  TORCH_CHECK(self.dim() == 2 && other.dim() == 2, "_sparse_sparse_matmul: matrices expected, got ", self.dim(),
+              "D and ", other.dim(), "D tensors");
   TORCH_CHECK(self.dense_dim() == 0 && other.dense_dim() == 0, "_sparse_sparse_matmul: expected values to be scalars");
-  TORCH_CHECK(self.size(1) == other.size(0), "mat1 and mat2 shapes cannot be multiplied (", self.size(0), "x", self.size(1), " and ",
-              other.size(0), "x", other.size(1), ")");
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "mat1 dtype ", self.scalar_type(), " does not match mat2 dtype ",
-              other.scalar_type());
+  TORCH_CHECK(self.size(1) == other.size(0), "mat1 and mat2 shapes cannot be multiplied (", self.size(0), "x",
+              self.size(1), " and ", other.size(0), "x", other.size(1), ")");
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "mat1 dtype ", self.scalar_type(),
+              " does not match mat2 dtype ", other.scalar_type());
   CardGuard guard(self);
   const auto a = self.coalesce(), b = other.coalesce();
   const auto [left, right] = matches(a._indices()[1], b._indices()[0], self.size(1));
@@ -52,17 +52,21 @@ Tensor bmm(const Tensor& self, const Tensor& mat2) {
   const auto indices = entries._indices();
   const auto [batch, height, inner] = std::tuple(self.size(0), self.size(1), self.size(2));
   const auto below = mat2.reshape({batch * inner, mat2.size(2)});
-  return add_product(below, indices[0] * height + indices[1], indices[0] * inner + indices[2], entries._values(), batch * height, below, 0, 1)
+  return add_product(below, indices[0] * height + indices[1], indices[0] * inner + indices[2], entries._values(),
+                     batch * height, below, 0, 1)
       .view({batch, height, mat2.size(2)});
 }
 
-Tensor& bmm_out(const Tensor& self, const Tensor& mat2, Tensor& out) { return write_out(out, npu::ops::bmm(self, mat2)); }
+Tensor& bmm_out(const Tensor& self, const Tensor& mat2, Tensor& out) {
+  return write_out(out, npu::ops::bmm(self, mat2));
+}
 
 void check_factors(const char* op, const Tensor& mat1, const Tensor& mat2) {
   TORCH_CHECK(mat1.sparse_dim() == 2, op, ": Argument #2: matrices expected, got ", mat1.sparse_dim(), "D tensor");
   TORCH_CHECK(mat1.dense_dim() == 0, op, ": Argument #2: scalar values expected, got ", mat1.dense_dim(), "D values");
   TORCH_CHECK(mat2.dim() == 2, op, ": Argument #3: matrices expected, got ", mat2.dim(), "D tensor");
-  TORCH_CHECK(mat1.size(1) == mat2.size(0), op, ": Argument #3: Expected dim 0 size ", mat1.size(1), ", got ", mat2.size(0));
+  TORCH_CHECK(mat1.size(1) == mat2.size(0), op, ": Argument #3: Expected dim 0 size ", mat1.size(1), ", got ",
+              mat2.size(0));
 }
 
 // Rows of mat1 x mat2 for which mat1 has entries.
@@ -76,20 +80,24 @@ Tensor hspmm(const Tensor& mat1, const Tensor& mat2) {
   return coo(rows.unsqueeze(0), products, {mat1.size(0), mat2.size(1)}, rows.size(0) < 2);
 }
 
-Tensor& hspmm_out(const Tensor& mat1, const Tensor& mat2, Tensor& out) { return replace(out, npu::ops::hspmm(mat1, mat2)); }
+Tensor& hspmm_out(const Tensor& mat1, const Tensor& mat2, Tensor& out) {
+  return replace(out, npu::ops::hspmm(mat1, mat2));
+}
 
-Tensor& sspaddmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta, const Scalar& alpha, Tensor& out) {
+Tensor& sspaddmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
+                     const Scalar& alpha, Tensor& out) {
   TORCH_CHECK(self.is_sparse() && mat1.is_sparse(), "sspaddmm: Arguments #1 and #2: sparse matrices expected");
   check_factors("sspaddmm", mat1, mat2);
   const bool adds = !beta.equal(0);  // without, as smm() asks for, the first argument is not looked at
-  TORCH_CHECK(!adds || (self.dim() == 2 && self.size(0) == mat1.size(0)), "sspaddmm: Argument #1: Expected dim 0 size ", mat1.size(0),
-              ", got ", self.size(0));
-  TORCH_CHECK(!adds || self.size(1) == mat2.size(1), "sspaddmm: Argument #1: Expected dim 1 size ", mat2.size(1), ", got ", self.size(1));
+  TORCH_CHECK(!adds || (self.dim() == 2 && self.size(0) == mat1.size(0)), "sspaddmm: Argument #1: Expected dim 0 size ",
+              mat1.size(0), ", got ", self.size(0));
+  TORCH_CHECK(!adds || self.size(1) == mat2.size(1), "sspaddmm: Argument #1: Expected dim 1 size ", mat2.size(1),
+              ", got ", self.size(1));
   CardGuard guard(mat2);
   const auto product = npu::ops::hspmm(mat1, mat2);
   const int64_t rows = product._nnz(), width = mat2.size(1);
   auto indices = at::stack({product._indices()[0].unsqueeze(1).expand({rows, width}).reshape({-1}),
-                                 at::arange(width, product._indices().options()).expand({rows, width}).reshape({-1})});
+                            at::arange(width, product._indices().options()).expand({rows, width}).reshape({-1})});
   auto values = product._values().reshape({-1}).mul(alpha);
   if (adds) {
     indices = at::cat({self._indices(), indices}, 1);
@@ -110,7 +118,8 @@ Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
   const bool dense = dim >= self.sparse_dim();  // indexed as in dense tensors, without negative numbers
   const auto wrapped = dense ? index : at::where(index.lt(0), index + size, index);
   const auto inside = wrapped.ge(0).logical_and_(wrapped.lt(size));
-  TORCH_CHECK_INDEX(inside.all().item<bool>(), "index_select(): index contains ", index.masked_select(inside.logical_not())[0].item<int64_t>(),
+  TORCH_CHECK_INDEX(inside.all().item<bool>(), "index_select(): index contains ",
+                    index.masked_select(inside.logical_not())[0].item<int64_t>(),
                     " that is out of range for tensor of size ", self.sizes(), " at dimension ", dim);
   const auto indices = self._indices(), values = self._values();
   if (dense)

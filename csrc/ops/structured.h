@@ -1,5 +1,6 @@
 // Structured operators: upstream's meta functions give shapes, types and strides; Op<Meta, N> receives the outputs that
-// they ask for. One class serves the functional, out= and in-place form of an operator. Used by generated wrappers only.
+// they ask for. One class serves the functional, out= and in-place form of an operator. Used by generated wrappers
+// only.
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -16,12 +17,12 @@ enum class Form : uint8_t { functional, out, inplace };
 
 // One output of a structured operator, whichever form it has.
 struct Output {
-  Tensor own;              // functional: the result; else a stand-in when `given` has the wrong strides
+  Tensor own;  // functional: the result; else a stand-in when `given` has the wrong strides
   const Tensor* given = nullptr;
 
   void set(Form form, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options, bool exact_strides);
   const Tensor& get() const { return own.defined() || !given ? own : *given; }
-  void finish() const;     // copies a stand-in back
+  void finish() const;  // copies a stand-in back
 };
 
 template <class Meta, size_t N>
@@ -33,10 +34,12 @@ class Op final : public Meta {
     ((outputs_[i++].given = &given), ...);
   }
 
-  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override {
+  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
+                          at::TensorOptions options) override {
     set(i, sizes, strides, options, true);
   }
-  void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override {
+  void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides,
+                              at::TensorOptions options) override {
     set(i, sizes, strides, options, false);
   }
   const Tensor& maybe_get_output(int64_t i) override { return outputs_[i].get(); }

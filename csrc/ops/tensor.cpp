@@ -27,8 +27,8 @@ Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, at::MemoryFormat forma
   overflow |= __builtin_mul_overflow(static_cast<size_t>(elements), type.itemsize(), &bytes);
   TORCH_CHECK(!overflow, "Storage size calculation overflowed with sizes=", sizes);
   auto* allocator = caching_allocator::get();
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes),
-                                                       allocator, /*resizable=*/true);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                       allocator->allocate(bytes), allocator, /*resizable=*/true);
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), kKeys, type);
   if (sizes.size() != 1 || sizes[0] != 0) tensor.unsafeGetTensorImpl()->generic_set_sizes_contiguous(sizes);
   return tensor;
@@ -72,9 +72,13 @@ void check_same_device(const char* op, std::initializer_list<const Tensor*> tens
   const Tensor* first = nullptr;
   for (const auto* t : tensors) {
     if (!t->defined()) continue;
-    if (!first) { first = t; continue; }
-    TORCH_CHECK(t->device() == first->device(), "Expected all tensors to be on the same device, but found at least two devices, ",
-                first->device(), " and ", t->device(), "! (when checking arguments of ", op, ")");
+    if (!first) {
+      first = t;
+      continue;
+    }
+    TORCH_CHECK(t->device() == first->device(),
+                "Expected all tensors to be on the same device, but found at least two devices, ", first->device(),
+                " and ", t->device(), "! (when checking arguments of ", op, ")");
   }
 }
 

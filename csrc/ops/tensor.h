@@ -54,23 +54,26 @@ inline bool is_fast_float(at::ScalarType t) {
   return t == at::kFloat || t == at::kBFloat16 || t == at::kHalf || t == at::kDouble;
 }
 inline bool is_plain(const Tensor& t) { return is_npu(t) && t.is_contiguous(); }
-// Note [Fast paths]: the common cases of elementwise operators need no TensorIterator. For floating types the result has
-// the type and shape of `a`; everything else (promotion, broadcasting, strides) takes the structured path.
+// Note [Fast paths]: the common cases of elementwise operators need no TensorIterator. For floating types the result
+// has the type and shape of `a`; everything else (promotion, broadcasting, strides) takes the structured path.
 inline bool fast_unary(const Tensor& a) { return is_fast_float(a.scalar_type()) && is_plain(a); }
 inline bool fast_same(const Tensor& a, const Tensor& b) {
-  return a.scalar_type() == b.scalar_type() && is_fast_float(a.scalar_type()) && a.device() == b.device() && is_plain(a) &&
-         is_plain(b) && a.sizes() == b.sizes();
+  return a.scalar_type() == b.scalar_type() && is_fast_float(a.scalar_type()) && a.device() == b.device() &&
+         is_plain(a) && is_plain(b) && a.sizes() == b.sizes();
 }
 // In place the operands must not overlap in part: the structured path refuses that, in upstream's words.
 inline bool fast_inplace(const Tensor& a, const Tensor& b) {
   return fast_same(a, b) && (!a.is_alias_of(b) || a.storage_offset() == b.storage_offset());
 }
 inline bool fast_scalar(const Tensor& a, const Tensor& b) {
-  return is_cpu_scalar(b) && a.dim() > 0 && is_fast_float(a.scalar_type()) && !c10::isComplexType(b.scalar_type()) && is_plain(a);
+  return is_cpu_scalar(b) && a.dim() > 0 && is_fast_float(a.scalar_type()) && !c10::isComplexType(b.scalar_type()) &&
+         is_plain(a);
 }
 inline bool is_real(const c10::Scalar& s) { return !s.isComplex(); }
 template <class... T>
-bool all_real(const T&... s) { return (is_real(s) && ...); }
+bool all_real(const T&... s) {
+  return (is_real(s) && ...);
+}
 
 // A zero-dimensional device tensor with the value of a CPU scalar, in type `dtype`; other tensors pass through.
 Tensor on_device(const Tensor& t, at::ScalarType dtype);

@@ -16,7 +16,8 @@ using Dims = at::OptionalIntArrayRef;
 using Correction = std::optional<c10::Scalar>;
 
 struct Freedom {
-  explicit Freedom(const Correction& c) : correction(c.has_value() ? c->toDouble() : 1), whole(correction == std::floor(correction)) {}
+  explicit Freedom(const Correction& c)
+      : correction(c.has_value() ? c->toDouble() : 1), whole(correction == std::floor(correction)) {}
   int64_t launched() const { return whole ? static_cast<int64_t>(correction) : 0; }
   // What the uncorrected variance of `reduced`, taken of `self`, lacks.
   double factor(const Tensor& self, const Tensor& reduced) const {
@@ -70,7 +71,8 @@ std::tuple<Tensor, Tensor> var_mean(const Tensor& self, Dims dim, const Correcti
   CardGuard guard(self);
   check(self, "var_mean");
   const Freedom freedom(correction);
-  auto var = make(reduced(self, dim, keepdim, real_type(self))), mean = make(reduced(self, dim, keepdim, self.scalar_type()));
+  auto var = make(reduced(self, dim, keepdim, real_type(self))),
+       mean = make(reduced(self, dim, keepdim, self.scalar_type()));
   NPU_EXEC(aclnnVarMean, self, dim, freedom.launched(), keepdim, var, mean);
   if (!freedom.whole) var.mul_(freedom.factor(self, var));
   return {var, mean};
@@ -80,7 +82,8 @@ std::tuple<Tensor, Tensor> std_mean(const Tensor& self, Dims dim, const Correcti
   CardGuard guard(self);
   check(self, "std_mean");
   const Freedom freedom(correction);
-  auto std = make(reduced(self, dim, keepdim, real_type(self))), mean = make(reduced(self, dim, keepdim, self.scalar_type()));
+  auto std = make(reduced(self, dim, keepdim, real_type(self))),
+       mean = make(reduced(self, dim, keepdim, self.scalar_type()));
   NPU_EXEC(aclnnStdMeanCorrection, self, dim, freedom.launched(), keepdim, std, mean);
   if (!freedom.whole) std.mul_(std::sqrt(freedom.factor(self, std)));
   return {std, mean};

@@ -118,9 +118,8 @@ void bind_device(py::module_& module) {
   module.def("can_device_access_peer", wrap_pybind_function_no_gil(&can_access_peer));
   module.def("utilization", wrap_pybind_function_no_gil(&utilization));
   bind_properties(module);
-  module.def("get_device_properties", wrap_pybind_function_no_gil([](DeviceArgument device) {
-               return get_device_properties(checked(device));
-             }));
+  module.def("get_device_properties",
+             wrap_pybind_function_no_gil([](DeviceArgument device) { return get_device_properties(checked(device)); }));
   module.def("get_task_queue_enable", &task_queue::level);
   module.def("set_task_queue_enable", wrap_pybind_function_no_gil(&task_queue::set_level));
 

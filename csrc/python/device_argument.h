@@ -26,8 +26,8 @@ inline c10::DeviceIndex device_index(PyObject* object) {
   } else if (PyUnicode_Check(object)) {
     device = c10::Device(py::cast<std::string>(object));
   } else {
-    TORCH_CHECK_TYPE(false, "Expected an npu device (torch.device, str, int or None), but got: ",
-                     Py_TYPE(object)->tp_name);
+    TORCH_CHECK_TYPE(false,
+                     "Expected an npu device (torch.device, str, int or None), but got: ", Py_TYPE(object)->tp_name);
   }
   TORCH_CHECK_VALUE(device.is_privateuseone(), "Expected a npu device, but got: ", device.str());
   return device.index();

@@ -59,10 +59,8 @@ void bind_classes(py::module_& parent) {
   py::class_<ProcessGroupHCCL::Options, c10::intrusive_ptr<ProcessGroupHCCL::Options>>(group, "Options",
                                                                                        backend.attr("Options"))
       .def(py::init<bool>(), py::arg("is_high_priority_stream") = false)
-      .def("__deepcopy__",
-           [](const ProcessGroupHCCL::Options& options, const py::dict&) {
-             return c10::make_intrusive<ProcessGroupHCCL::Options>(options);
-           })
+      .def("__deepcopy__", [](const ProcessGroupHCCL::Options& options,
+                              const py::dict&) { return c10::make_intrusive<ProcessGroupHCCL::Options>(options); })
       .def_readwrite("is_high_priority_stream", &ProcessGroupHCCL::Options::is_high_priority_stream)
       .def_readwrite("hccl_config", &ProcessGroupHCCL::Options::hccl_config)
       .def_readwrite("group_name", &ProcessGroupHCCL::Options::group_name)
@@ -75,11 +73,11 @@ void bind_classes(py::module_& parent) {
              return c10::make_intrusive<ProcessGroupHCCL>(std::move(store), rank, size, std::move(options));
            }),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"))
-      .def_property_readonly("options",
-                             [](ProcessGroupHCCL& self) {
-                               return c10::static_intrusive_pointer_cast<ProcessGroupHCCL::Options>(
-                                   self.getBackendOptions());
-                             })
+      .def_property_readonly(
+          "options",
+          [](ProcessGroupHCCL& self) {
+            return c10::static_intrusive_pointer_cast<ProcessGroupHCCL::Options>(self.getBackendOptions());
+          })
       .def("get_hccl_comm_name", &ProcessGroupHCCL::comm_name, py::arg("device"), Release())
       .def("allgather_uneven", &ProcessGroupHCCL::allgather_uneven, py::arg("output"), py::arg("input"),
            py::arg("output_split_sizes"), py::arg("async_op"), Release())

@@ -23,8 +23,9 @@ PyObject* event_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
                                      &interprocess, &external)) {
       return nullptr;
     }
-    TORCH_CHECK_NOT_IMPLEMENTED(!interprocess, "npu events cannot be shared between processes: create the event "
-                                               "without interprocess=True.");
+    TORCH_CHECK_NOT_IMPLEMENTED(!interprocess,
+                                "npu events cannot be shared between processes: create the event "
+                                "without interprocess=True.");
     PyObject* self = type->tp_alloc(type, 0);
     if (self == nullptr) return nullptr;
     new (&native(self)) c10::Event(c10::DeviceType::PrivateUse1,
@@ -66,8 +67,8 @@ PyObject* event_wait(PyObject* self, PyObject* const* args, Py_ssize_t count, Py
 
 PyObject* event_elapsed_time(PyObject* self, PyObject* end) {
   return guarded([&]() -> PyObject* {
-    TORCH_CHECK_TYPE(PyObject_TypeCheck(end, THPEventClass), "Expected a torch.npu.Event, but got: ",
-                     Py_TYPE(end)->tp_name);
+    TORCH_CHECK_TYPE(PyObject_TypeCheck(end, THPEventClass),
+                     "Expected a torch.npu.Event, but got: ", Py_TYPE(end)->tp_name);
     double milliseconds = 0;
     {
       WithoutGil no_gil;
@@ -130,8 +131,8 @@ void bind_event(py::module_& module) {
                                 {0, nullptr}};
   static PyType_Spec spec = {"torch_npu._C.Event", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
   const py::object bases = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(THPEventClass));
-  module.attr("Event") = py::reinterpret_steal<py::object>(
-      PyType_FromSpecWithBases(&spec, py::make_tuple(bases).ptr()));
+  module.attr("Event") =
+      py::reinterpret_steal<py::object>(PyType_FromSpecWithBases(&spec, py::make_tuple(bases).ptr()));
 }
 
 }  // namespace npu::python

@@ -119,9 +119,8 @@ using PluggableHandle = std::shared_ptr<caching_allocator::PluggableAllocator>;
 
 PluggableHandle pluggable_allocator(uintptr_t allocate, uintptr_t free) {
   using caching_allocator::PluggableAllocator;
-  return std::make_shared<PluggableAllocator>(
-      PluggableAllocator{reinterpret_cast<PluggableAllocator::Allocate*>(allocate),
-                         reinterpret_cast<PluggableAllocator::Free*>(free)});
+  return std::make_shared<PluggableAllocator>(PluggableAllocator{
+      reinterpret_cast<PluggableAllocator::Allocate*>(allocate), reinterpret_cast<PluggableAllocator::Free*>(free)});
 }
 
 void bind_pools(py::module_& module) {
@@ -159,9 +158,9 @@ void attach_out_of_memory_observer(py::function observer) {
   auto* kept = observer.release().ptr();  // for the life of the process
   caching_allocator::attach_out_of_memory_observer([kept](const caching_allocator::OutOfMemory& facts) {
     py::gil_scoped_acquire gil;
-    PyObject* result = PyObject_CallFunction(kept, "innn", static_cast<int>(facts.device),
-                                             static_cast<Py_ssize_t>(facts.requested),
-                                             static_cast<Py_ssize_t>(facts.total), static_cast<Py_ssize_t>(facts.free));
+    PyObject* result =
+        PyObject_CallFunction(kept, "innn", static_cast<int>(facts.device), static_cast<Py_ssize_t>(facts.requested),
+                              static_cast<Py_ssize_t>(facts.total), static_cast<Py_ssize_t>(facts.free));
     if (result == nullptr) throw py::error_already_set();
     Py_DECREF(result);
   });

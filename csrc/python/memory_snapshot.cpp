@@ -58,15 +58,24 @@ const char* state_name(const BlockInfo& block) {
 
 const char* action_name(TraceEntry::Action action) {
   switch (action) {
-    case TraceEntry::ALLOC: return "alloc";
-    case TraceEntry::FREE_REQUESTED: return "free_requested";
-    case TraceEntry::FREE_COMPLETED: return "free_completed";
-    case TraceEntry::SEGMENT_ALLOC: return "segment_alloc";
-    case TraceEntry::SEGMENT_FREE: return "segment_free";
-    case TraceEntry::SEGMENT_MAP: return "segment_map";
-    case TraceEntry::SEGMENT_UNMAP: return "segment_unmap";
-    case TraceEntry::SNAPSHOT: return "snapshot";
-    case TraceEntry::OOM: return "oom";
+    case TraceEntry::ALLOC:
+      return "alloc";
+    case TraceEntry::FREE_REQUESTED:
+      return "free_requested";
+    case TraceEntry::FREE_COMPLETED:
+      return "free_completed";
+    case TraceEntry::SEGMENT_ALLOC:
+      return "segment_alloc";
+    case TraceEntry::SEGMENT_FREE:
+      return "segment_free";
+    case TraceEntry::SEGMENT_MAP:
+      return "segment_map";
+    case TraceEntry::SEGMENT_UNMAP:
+      return "segment_unmap";
+    case TraceEntry::SNAPSHOT:
+      return "snapshot";
+    case TraceEntry::OOM:
+      return "oom";
   }
   return "unknown";
 }

@@ -10,8 +10,8 @@
 namespace npu::python {
 
 Stream unwrap_stream(PyObject* object) {
-  TORCH_CHECK_TYPE(PyObject_TypeCheck(object, THPStreamClass), "Expected a torch.npu.Stream or torch.Stream, but got: ",
-                   Py_TYPE(object)->tp_name);
+  TORCH_CHECK_TYPE(PyObject_TypeCheck(object, THPStreamClass),
+                   "Expected a torch.npu.Stream or torch.Stream, but got: ", Py_TYPE(object)->tp_name);
   const auto* stream = reinterpret_cast<THPStream*>(object);
   return Stream(c10::Stream::unpack3(stream->stream_id, static_cast<c10::DeviceIndex>(stream->device_index),
                                      static_cast<c10::DeviceType>(stream->device_type)));
@@ -56,15 +56,14 @@ py::object new_stream(py::type type, DeviceArgument device, int priority) {
 
 py::object new_external_stream(py::type type, uintptr_t handle, DeviceArgument device) {
   const auto index = device.index < 0 ? current_device() : device.index;
-  return py::reinterpret_steal<py::object>(
-      wrap_stream(reinterpret_cast<PyTypeObject*>(type.ptr()),
-                  external_stream(reinterpret_cast<aclrtStream>(handle), index)));
+  return py::reinterpret_steal<py::object>(wrap_stream(reinterpret_cast<PyTypeObject*>(type.ptr()),
+                                                       external_stream(reinterpret_cast<aclrtStream>(handle), index)));
 }
 
 py::object wrap_stream_id(py::type type, c10::StreamId id, c10::DeviceIndex device) {
   const c10::Device on(c10::DeviceType::PrivateUse1, device);
-  return py::reinterpret_steal<py::object>(wrap_stream(reinterpret_cast<PyTypeObject*>(type.ptr()),
-                                                       Stream(c10::Stream(c10::Stream::UNSAFE, on, id))));
+  return py::reinterpret_steal<py::object>(
+      wrap_stream(reinterpret_cast<PyTypeObject*>(type.ptr()), Stream(c10::Stream(c10::Stream::UNSAFE, on, id))));
 }
 
 // Like torch.cuda's: the stream's card becomes current too.
@@ -92,10 +91,12 @@ void bind_stream(py::module_& module) {
 
   constexpr int kFast = METH_FASTCALL | METH_KEYWORDS;
   static PyMethodDef hot[] = {
-      {"current_stream", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&get_stream<&current_stream>)), kFast,
+      {"current_stream", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&get_stream<&current_stream>)),
+       kFast,
        "current_stream($module, /, device=None)\n--\n\n"
        "The calling thread's current stream on a card (default: the current card)."},
-      {"default_stream", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&get_stream<&default_stream>)), kFast,
+      {"default_stream", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&get_stream<&default_stream>)),
+       kFast,
        "default_stream($module, /, device=None)\n--\n\nThe default stream of a card (default: the current card)."},
       {nullptr, nullptr, 0, nullptr}};
   if (PyModule_AddFunctions(module.ptr(), hot) < 0) throw py::error_already_set();

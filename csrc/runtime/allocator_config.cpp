@@ -17,9 +17,9 @@ using Upstream = c10::CachingAllocator::AcceleratorAllocatorConfig;
 using Tokens = c10::CachingAllocator::ConfigTokenizer;
 
 const std::unordered_set<std::string> kOwnKeys = {
-    "base_addr_aligned_kb",          "multi_stream_lazy_reclaim",      "page_size",
-    "per_process_memory_fraction",   "pin_memory_expandable_segments", "pinned_mem_register",
-    "pinned_reserve_segment_size_mb", "release_lock_on_npumalloc",     "segment_size_mb",
+    "base_addr_aligned_kb",           "multi_stream_lazy_reclaim",      "page_size",
+    "per_process_memory_fraction",    "pin_memory_expandable_segments", "pinned_mem_register",
+    "pinned_reserve_segment_size_mb", "release_lock_on_npumalloc",      "segment_size_mb",
     "throw_on_npumalloc_oom",
 };
 
@@ -48,8 +48,8 @@ template <class Visit>
 void for_each_setting(const std::string& text, const Tokens& tokens, Visit visit) {
   for (size_t i = 0; i < tokens.size();) {
     const std::string& key = tokens[i];
-    TORCH_CHECK_VALUE(!is_separator(key) && i + 2 < tokens.size() && tokens[i + 1] == ":",
-                      "Allocator settings '", text, "': expected key:value at '", key, "'");
+    TORCH_CHECK_VALUE(!is_separator(key) && i + 2 < tokens.size() && tokens[i + 1] == ":", "Allocator settings '", text,
+                      "': expected key:value at '", key, "'");
     TORCH_CHECK_VALUE(Upstream::getKeys().count(key) != 0, "Allocator settings '", text, "': unknown key '", key,
                       "'. Valid keys: ", valid_keys());
     visit(key, i + 2);
@@ -59,8 +59,8 @@ void for_each_setting(const std::string& text, const Tokens& tokens, Visit visit
       TORCH_CHECK_VALUE(i < tokens.size(), "Allocator settings '", text, "': the list of '", key, "' has no closing ]");
     }
     ++i;
-    TORCH_CHECK_VALUE(i == tokens.size() || tokens[i] == ",",
-                      "Allocator settings '", text, "': expected a comma after the value of '", key, "'");
+    TORCH_CHECK_VALUE(i == tokens.size() || tokens[i] == ",", "Allocator settings '", text,
+                      "': expected a comma after the value of '", key, "'");
     ++i;
   }
 }
@@ -87,13 +87,19 @@ void apply_own_keys(const std::string& text) {
   g_settings.refuse_over_limit = false;
   g_settings.fraction = -1.0;
   for_each_setting(text, tokens, [&](const std::string& key, size_t value) {
-    if (key == "multi_stream_lazy_reclaim") g_settings.lazy_reclaim = tokens.toBool(value);
-    else if (key == "throw_on_npumalloc_oom") g_settings.refuse_over_limit = tokens.toBool(value);
-    else if (key == "per_process_memory_fraction") g_settings.fraction = fraction_in_range(tokens, value);
-    else if (key == "segment_size_mb") apply_segment_size(text, tokens[value]);
+    if (key == "multi_stream_lazy_reclaim")
+      g_settings.lazy_reclaim = tokens.toBool(value);
+    else if (key == "throw_on_npumalloc_oom")
+      g_settings.refuse_over_limit = tokens.toBool(value);
+    else if (key == "per_process_memory_fraction")
+      g_settings.fraction = fraction_in_range(tokens, value);
+    else if (key == "segment_size_mb")
+      apply_segment_size(text, tokens[value]);
     // Always so here: the lock is never held across a driver call, and segments are aligned to their page.
-    else if (key == "release_lock_on_npumalloc" || key == "base_addr_aligned_kb") return;
-    else if (kOwnKeys.count(key) != 0) warn_without_effect(key);
+    else if (key == "release_lock_on_npumalloc" || key == "base_addr_aligned_kb")
+      return;
+    else if (kOwnKeys.count(key) != 0)
+      warn_without_effect(key);
   });
   const auto& divisions = Upstream::roundup_power2_divisions();
   g_settings.rounds = std::any_of(divisions.begin(), divisions.end(), [](size_t n) { return n > 1; });

@@ -17,8 +17,8 @@ void set(const std::string& text);
 bool caching_disabled() noexcept;        // PYTORCH_NO_NPU_MEMORY_CACHING=1
 bool rounds_to_power_of_two() noexcept;  // roundup_power2_divisions is set
 bool expandable_segments() noexcept;
-bool lazy_reclaim() noexcept;            // multi_stream_lazy_reclaim: look at events only when memory is short
-bool refuse_over_limit() noexcept;       // throw_on_npumalloc_oom: past the process's limit fail without flushing
+bool lazy_reclaim() noexcept;       // multi_stream_lazy_reclaim: look at events only when memory is short
+bool refuse_over_limit() noexcept;  // throw_on_npumalloc_oom: past the process's limit fail without flushing
 std::optional<double> memory_fraction() noexcept;  // per_process_memory_fraction
 
 }  // namespace npu::caching_allocator::settings

@@ -15,9 +15,9 @@ using c10::CachingDeviceAllocator::RecordContext;
 using c10::CachingDeviceAllocator::TraceEntry;
 
 struct HistorySettings {
-  bool enabled = false;                    // keep entries; traces of live blocks need `when` only
-  CreateContextFn gather = nullptr;        // takes a stack trace; called without any lock
-  size_t max_entries = 1;                  // older ones are overwritten
+  bool enabled = false;              // keep entries; traces of live blocks need `when` only
+  CreateContextFn gather = nullptr;  // takes a stack trace; called without any lock
+  size_t max_entries = 1;            // older ones are overwritten
   RecordContext when = RecordContext::NEVER;
   std::vector<TraceEntry::Action> skip;
 };

@@ -80,7 +80,7 @@ AllocatorStats::DeviceStats AllocatorStats::report() const {
   for (const bool small : {false, true}) active.peak[small].raise_to(active_peak_[small]);
   active.peak_all.raise_to(active_peak_all_);
 
-  const auto fill = [this](StatArray& array, const Series& series, int64_t Use::*field) {
+  const auto fill = [this](StatArray& array, const Series& series, int64_t Use::* field) {
     for (const bool small : {false, true}) {
       const int64_t current = series.current[small].*field, total = total_[small].*field;
       array[kind(small)] = {current, series.peak[small].*field, total - allocated_base_[small].*field,

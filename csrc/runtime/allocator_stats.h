@@ -72,7 +72,7 @@ class AllocatorStats {
   Use peak_all_;
   int64_t pending_blocks_ = 0;
   Use pending_[2];
-  Use active_peak_[2], active_peak_all_;    // raised only while blocks are pending; else the peaks above hold
+  Use active_peak_[2], active_peak_all_;  // raised only while blocks are pending; else the peaks above hold
   Use allocated_base_[2], freed_base_[2], deactivated_base_[2];  // what reset_accumulated counts from
   DeviceStats stats_;
 };

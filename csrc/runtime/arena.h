@@ -38,8 +38,8 @@ class Arena {
   c10::MempoolId_t owner() const { return owner_; }
   const ArenaOptions& options() const { return options_; }
 
-  int uses = 0;       // MemPool objects, captures and routes that keep a private arena
-  int segments = 0;   // how many it holds
+  int uses = 0;      // MemPool objects, captures and routes that keep a private arena
+  int segments = 0;  // how many it holds
 
  private:
   struct StreamPools {

@@ -47,14 +47,14 @@ struct Block {
   char* ptr;
   size_t size;
   BlockPool* pool;
-  size_t requested = 0;               // what the user asked for
-  Block* prev = nullptr;              // neighbours in the segment
+  size_t requested = 0;   // what the user asked for
+  Block* prev = nullptr;  // neighbours in the segment
   Block* next = nullptr;
   Block* next_in_bin = nullptr;
   State state = State::allocated;
-  uint32_t events = 0;                // still to complete; kept by PendingFrees
-  uint64_t freed_at = 0;              // the pool's search count then
-  std::vector<c10::Stream> used_by;   // streams of record_stream
+  uint32_t events = 0;               // still to complete; kept by PendingFrees
+  uint64_t freed_at = 0;             // the pool's search count then
+  std::vector<c10::Stream> used_by;  // streams of record_stream
   std::shared_ptr<c10::GatheredContext> context;
 };
 
@@ -128,7 +128,7 @@ class BlockPool {
   AllocatorStats& stats_;
   const Key key_;
   DeviceHeap* const heap_;
-  std::vector<Block*> bins_;          // index = size / 512; empty for large pools
+  std::vector<Block*> bins_;  // index = size / 512; empty for large pools
   std::set<Block*, BySize> tree_;
   uint64_t searches_ = 0;
 };

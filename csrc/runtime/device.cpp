@@ -29,8 +29,8 @@ namespace {
 
 enum class State : uint8_t { cold, ready, forked, finalized };
 std::atomic<State> g_state{State::cold};
-std::atomic<c10::DeviceIndex> g_count{0};        // set by init
-std::atomic<bool> g_opened[kMaxDevices];         // cards this process has a context on
+std::atomic<c10::DeviceIndex> g_count{0};  // set by init
+std::atomic<bool> g_opened[kMaxDevices];   // cards this process has a context on
 
 // ASCEND_RT_VISIBLE_DEVICES when the runtime numbered its cards: softnpu at the first question, CANN in aclInit.
 const std::optional<std::string>& visible_devices() {
@@ -54,7 +54,8 @@ void mark_forked() {
 }
 
 void check_not_forked() {
-  TORCH_CHECK(state() != State::forked, "Cannot re-initialize NPU in forked subprocess. To use NPU with "
+  TORCH_CHECK(state() != State::forked,
+              "Cannot re-initialize NPU in forked subprocess. To use NPU with "
               "multiprocessing, you must use the 'spawn' start method");
 }
 
@@ -78,10 +79,11 @@ void init_runtime() {
   g_count = static_cast<c10::DeviceIndex>(std::min<uint32_t>(count, kMaxDevices));
 }
 
-// Note [Backward on the calling thread]: autograd gives each card a thread, to launch the backward pass while the caller goes on
-// to other cards. softnpu's kernels run on the launching thread and need the cores themselves: there the hand-over only costs,
-// twice per backward pass, and the thread has caches of its own to fill. A thread that uses a card of softnpu therefore runs its
-// backward passes itself, as for CPU tensors; torch.autograd.set_multithreading_enabled(True) brings the threads back.
+// Note [Backward on the calling thread]: autograd gives each card a thread, to launch the backward pass while the
+// caller goes on to other cards. softnpu's kernels run on the launching thread and need the cores themselves: there the
+// hand-over only costs, twice per backward pass, and the thread has caches of its own to fill. A thread that uses a
+// card of softnpu therefore runs its backward passes itself, as for CPU tensors;
+// torch.autograd.set_multithreading_enabled(True) brings the threads back.
 void keep_backward_on_this_thread() {
   static thread_local bool t_done = false;
   if (!std::exchange(t_done, true) && acl::provider() == acl::Provider::softnpu)

@@ -12,11 +12,11 @@ namespace npu {
 
 // Initialises the runtime on first use (aclInit). Throws upstream's message in a forked child.
 void init();
-void at_init(void (*function)());                // runs once, after the provider is loaded; at library load time only
+void at_init(void (*function)());  // runs once, after the provider is loaded; at library load time only
 bool is_initialized() noexcept;
-bool is_in_bad_fork() noexcept;                  // in a child forked after init(); no card may be used here
-bool is_usable() noexcept;                       // initialised, not forked, not finalised: what destructors must ask
-void finalize() noexcept;                        // at exit: drain, close the cards; waits two seconds at most
+bool is_in_bad_fork() noexcept;  // in a child forked after init(); no card may be used here
+bool is_usable() noexcept;       // initialised, not forked, not finalised: what destructors must ask
+void finalize() noexcept;        // at exit: drain, close the cards; waits two seconds at most
 
 // Answered without creating a context; 0 when no provider can be loaded.
 c10::DeviceIndex device_count() noexcept;
@@ -24,7 +24,7 @@ bool is_available() noexcept;
 
 // See Note [Current card and binding] in current.h.
 inline c10::DeviceIndex current_device() noexcept { return t_current.device; }
-void set_device(c10::DeviceIndex device);        // binds; throws for an unknown index
+void set_device(c10::DeviceIndex device);  // binds; throws for an unknown index
 // Both return the previous card, and -1, changing nothing, for a negative index. The first binds, the second only binds
 // a card that the process has already opened.
 c10::DeviceIndex exchange_device(c10::DeviceIndex device);
@@ -60,8 +60,8 @@ struct DeviceProperties {
   bool bf16 = true;
 };
 const DeviceProperties& get_device_properties(c10::DeviceIndex device);  // without a context
-std::string get_soc_name();                      // without a context
-std::string cann_version();                      // without a context
+std::string get_soc_name();                                              // without a context
+std::string cann_version();                                              // without a context
 void memory_info(c10::DeviceIndex device, size_t* free, size_t* total);
 
 }  // namespace npu

@@ -243,8 +243,8 @@ void DeviceHeap::retain_pool(c10::MempoolId_t owner, ArenaOptions options) {
 void DeviceHeap::release_pool(c10::MempoolId_t owner) {
   Lock lock(mutex_);
   const auto arena = private_arenas_.find(owner);
-  TORCH_CHECK(arena != private_arenas_.end() && arena->second->uses > 0, "releasePool: not a pool of npu:",
-              static_cast<int>(device_));
+  TORCH_CHECK(arena != private_arenas_.end() && arena->second->uses > 0,
+              "releasePool: not a pool of npu:", static_cast<int>(device_));
   --arena->second->uses;
 }
 

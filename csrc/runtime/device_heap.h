@@ -123,10 +123,10 @@ class DeviceHeap {
   std::unordered_map<c10::MempoolId_t, std::unique_ptr<Arena>, c10::MempoolIdHash> private_arenas_;
   std::vector<std::pair<c10::MempoolId_t, Filter>> routes_;
   Segments segments_;
-  size_t claimed_ = 0;                       // bytes of segments that are held or being asked for
-  double fraction_ = 1.0;                    // of the card that this process may use
-  size_t limit_ = kNoLimit;                  // of claimed_; from fraction_
-  int returning_ = 0;                        // threads in return_to_driver
+  size_t claimed_ = 0;       // bytes of segments that are held or being asked for
+  double fraction_ = 1.0;    // of the card that this process may use
+  size_t limit_ = kNoLimit;  // of claimed_; from fraction_
+  int returning_ = 0;        // threads in return_to_driver
   std::condition_variable_any returned_;
   AllocatorHistory history_;
   PendingFrees pending_;

@@ -66,8 +66,7 @@ void DeviceHeap::collect_garbage(size_t wanted, Lock& lock) {
     if (segment.arena == &default_arena_ && large && !segment.range) candidates.push_back(entry);
   }
   const auto age = [](const auto& entry) { return entry->second.first->pool->age(*entry->second.first); };
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [&](const auto& a, const auto& b) { return age(a) > age(b); });
+  std::stable_sort(candidates.begin(), candidates.end(), [&](const auto& a, const auto& b) { return age(a) > age(b); });
   Victims victims;
   size_t use = claimed_ + wanted;
   for (const auto& entry : candidates) {

@@ -98,8 +98,10 @@ void Event::create(c10::DeviceIndex device) {
 
 void Event::record(Stream stream) {
   if (C10_UNLIKELY(!event_)) create(stream.device_index());
-  TORCH_CHECK(device_ == stream.device_index(), "Event device ", int{device_}, " does not match recording stream's "
-              "device ", int{stream.device_index()}, ".");
+  TORCH_CHECK(device_ == stream.device_index(), "Event device ", int{device_},
+              " does not match recording stream's "
+              "device ",
+              int{stream.device_index()}, ".");
   DeviceGuard guard(device_);
   const StreamAndEvent task{stream.handle(), event_};
   record_ticket_ = task_queue::push_keeping_errors(run_record, &task, sizeof(task));

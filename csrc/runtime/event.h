@@ -17,13 +17,13 @@ class Event {
   Event(Event&& other) noexcept { take(other); }
   Event& operator=(Event&& other) noexcept;
 
-  void record(Stream stream);                    // raises no error of an earlier task, so destructors may record
+  void record(Stream stream);  // raises no error of an earlier task, so destructors may record
   void record_once(Stream stream);
-  void block(Stream stream) const;               // later work on `stream` waits for the last record
-  bool query() const;                            // true when never recorded; never waits, not even for the task queue
+  void block(Stream stream) const;  // later work on `stream` waits for the last record
+  bool query() const;               // true when never recorded; never waits, not even for the task queue
   void synchronize() const;
-  float elapsed_time(const Event& end) const;    // milliseconds; throws as torch.cuda does
-  uint64_t recorded_time() const;                // device timestamp in microseconds
+  float elapsed_time(const Event& end) const;  // milliseconds; throws as torch.cuda does
+  uint64_t recorded_time() const;              // device timestamp in microseconds
   bool is_created() const { return event_ != nullptr; }
   bool was_recorded() const { return recorded_; }
   bool enable_timing() const { return timing_; }
@@ -36,7 +36,7 @@ class Event {
   void take(Event& other) noexcept;
 
   aclrtEvent event_ = nullptr;
-  task_queue::Ticket record_ticket_ = 0;         // of the last record
+  task_queue::Ticket record_ticket_ = 0;  // of the last record
   c10::DeviceIndex device_ = -1;
   bool timing_ = false, ipc_ = false, recorded_ = false;
 };

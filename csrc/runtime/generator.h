@@ -17,7 +17,7 @@ class GeneratorImpl final : public c10::GeneratorImpl {
   void set_offset(uint64_t offset) override;      // a multiple of 4: one Philox block is four values
   uint64_t get_offset() const override;
   uint64_t current_seed() const override;
-  uint64_t seed() override;                       // seeds from the operating system, returns the seed
+  uint64_t seed() override;  // seeds from the operating system, returns the seed
   // The state is that of torch.cuda's generators: a CPU byte tensor of seed and offset, 8 bytes each. Setting also
   // takes the seed alone, and sets the offset to 0.
   void set_state(const c10::TensorImpl& new_state) override;

@@ -22,9 +22,7 @@ constexpr auto kType = c10::DeviceType::PrivateUse1;
 struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kType; }
 
-  c10::Device exchangeDevice(c10::Device device) const override {
-    return {kType, exchange_device(device.index())};
-  }
+  c10::Device exchangeDevice(c10::Device device) const override { return {kType, exchange_device(device.index())}; }
   c10::Device getDevice() const override { return {kType, current_device()}; }
   // The autograd engine selects every card, one per thread, before any work: that must open none.
   void setDevice(c10::Device device) const override { maybe_exchange_device(device.index()); }

@@ -78,8 +78,7 @@ class Session : public libkineto::IActivityProfilerSession {
   }
 
   void processTrace(libkineto::ActivityLogger& logger) override {
-    processTrace(
-        logger, [](int32_t) { return nullptr; }, 0, 0);
+    processTrace(logger, [](int32_t) { return nullptr; }, 0, 0);
   }
   void processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback linked, int64_t from,
                     int64_t to) override {

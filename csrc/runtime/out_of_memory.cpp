@@ -28,8 +28,7 @@ std::string advice(const OutOfMemory& facts) {
   if (facts.free + unallocated >= facts.requested && !settings::expandable_segments())
     return " There is enough memory, but in pieces: try setting PYTORCH_NPU_ALLOC_CONF=expandable_segments:True to"
            " avoid fragmentation.";
-  if (foreign >= facts.requested)
-    return " Other processes use " + format_size(foreign) + " of this card.";
+  if (foreign >= facts.requested) return " Other processes use " + format_size(foreign) + " of this card.";
   return "";
 }
 

@@ -11,10 +11,10 @@ namespace npu::caching_allocator {
 
 struct OutOfMemory {
   c10::DeviceIndex device;
-  size_t requested;              // bytes that could not be had
-  size_t free, total;            // of the card, as the driver says
-  size_t allocated, reserved;    // by this process
-  bool limited;                  // by a fraction of the card, `limit` bytes
+  size_t requested;            // bytes that could not be had
+  size_t free, total;          // of the card, as the driver says
+  size_t allocated, reserved;  // by this process
+  bool limited;                // by a fraction of the card, `limit` bytes
   size_t limit;
 };
 

@@ -82,8 +82,10 @@ Stream make_stream(c10::DeviceIndex device, c10::StreamId id) {
 Stream::Stream(c10::Stream stream) : stream_(stream) {
   TORCH_CHECK(stream.device_type() == c10::DeviceType::PrivateUse1, "Expected an npu stream, but got one of ",
               stream.device());
-  TORCH_CHECK(stream.device_index() >= 0 && stream.device_index() < kMaxDevices, "An npu stream needs a card, but its "
-              "device is ", stream.device());
+  TORCH_CHECK(stream.device_index() >= 0 && stream.device_index() < kMaxDevices,
+              "An npu stream needs a card, but its "
+              "device is ",
+              stream.device());
 }
 
 aclrtStream Stream::handle() const {

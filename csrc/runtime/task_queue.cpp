@@ -227,9 +227,9 @@ class Queue {
   std::atomic<Ticket> pushed_{0};
 
   alignas(64) std::atomic<Ticket> done_{0};
-  std::atomic<bool> sleeping_{false};        // the consumer waits for work_
-  std::atomic<bool> stopping_{false};        // for good: from then on a push runs its task itself
-  std::atomic<Ticket> wanted_{kNobody};      // the nearest ticket somebody sleeps for
+  std::atomic<bool> sleeping_{false};    // the consumer waits for work_
+  std::atomic<bool> stopping_{false};    // for good: from then on a push runs its task itself
+  std::atomic<Ticket> wanted_{kNobody};  // the nearest ticket somebody sleeps for
   std::mutex sleep_mutex_;
   std::condition_variable work_, progress_;
 

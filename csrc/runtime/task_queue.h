@@ -8,12 +8,12 @@
 
 namespace npu::task_queue {
 
-int level() noexcept;                      // TASK_QUEUE_ENABLE (default 1 on CANN, 0 on softnpu), 0 when blocking
-void set_level(int level);                 // drains first; stays 0 when blocking
-bool launch_blocking() noexcept;           // ASCEND_LAUNCH_BLOCKING=1: synchronise after every launch
+int level() noexcept;             // TASK_QUEUE_ENABLE (default 1 on CANN, 0 on softnpu), 0 when blocking
+void set_level(int level);        // drains first; stays 0 when blocking
+bool launch_blocking() noexcept;  // ASCEND_LAUNCH_BLOCKING=1: synchronise after every launch
 
 using Run = void (*)(void* payload);
-using Ticket = uint64_t;                   // a place in the queue; 0 is the past
+using Ticket = uint64_t;  // a place in the queue; 0 is the past
 
 // At level 0 calls run(payload) now. Else copies the payload's bytes (trivially copyable, no at::Tensor, no PyObject)
 // into the ring and returns; the consumer runs it in order, with the card and stream current that were current at push.
@@ -25,9 +25,9 @@ Ticket push_keeping_errors(Run run, const void* payload, size_t bytes);
 // Waits until everything pushed so far has been handed to the provider; throws the first error left behind. Never call
 // it with a lock held that a task may take.
 void drain();
-bool is_done(Ticket ticket) noexcept;      // whether that push has been handed to the provider; never waits
-void wait(Ticket ticket);                  // like drain(), up to that push
+bool is_done(Ticket ticket) noexcept;  // whether that push has been handed to the provider; never waits
+void wait(Ticket ticket);              // like drain(), up to that push
 bool on_consumer_thread() noexcept;
-void stop() noexcept;                      // at exit: drains for a second at most; level 0 from then on
+void stop() noexcept;  // at exit: drains for a second at most; level 0 from then on
 
 }  // namespace npu::task_queue

@@ -18,10 +18,10 @@ namespace softnpu::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kSpin = std::chrono::microseconds(20);    // only while ranks do not outnumber cores
-constexpr auto kWatch = std::chrono::microseconds(200);  // before sleep: waking up an idle core costs about 50 us
-constexpr auto kCrowd = std::chrono::microseconds(10);   // a yield that took so long has let somebody else run
-constexpr int kNap = 5;                                  // milliseconds between looks at what wakes nobody
+constexpr auto kSpin = std::chrono::microseconds(20);       // only while ranks do not outnumber cores
+constexpr auto kWatch = std::chrono::microseconds(200);     // before sleep: waking up an idle core costs about 50 us
+constexpr auto kCrowd = std::chrono::microseconds(10);      // a yield that took so long has let somebody else run
+constexpr int kNap = 5;                                     // milliseconds between looks at what wakes nobody
 constexpr auto kInsiderPatience = std::chrono::seconds(5);  // for a peer in the middle of one block
 
 // Handles are numbers that are never used twice, so that a stale one is known for what it is.

@@ -134,8 +134,7 @@ void reduce_as(const char* const* inputs, size_t input_count, char* const* outpu
   for (size_t done = 0; done < elements; done += kChunk) {
     const size_t n = std::min(kChunk, elements - done), offset = done * sizeof(T);
     size_t taken = next_pass<T, Op, true>(inputs, input_count, offset, n, sums);
-    while (taken < input_count)
-      taken += next_pass<T, Op, false>(inputs + taken, input_count - taken, offset, n, sums);
+    while (taken < input_count) taken += next_pass<T, Op, false>(inputs + taken, input_count - taken, offset, n, sums);
     const char* result = reinterpret_cast<const char*>(sums);
     if constexpr (!std::is_same_v<T, Sum>) {
       for (size_t i = 0; i < n; ++i) rounded[i] = Element<T>::store(sums[i]);

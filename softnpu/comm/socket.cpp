@@ -150,8 +150,7 @@ bool receive_message(int socket, void* data, size_t bytes, std::vector<Descripto
         if (descriptors) descriptors->push_back(std::move(owned));
       }
     }
-    if (message.msg_flags & MSG_CTRUNC)
-      errno = EMFILE, fail_to_open("what another rank sent");
+    if (message.msg_flags & MSG_CTRUNC) errno = EMFILE, fail_to_open("what another rank sent");
     next += got;
     bytes -= static_cast<size_t>(got);
   }

@@ -6,11 +6,11 @@
 
 #include "entry.h"
 
-#define NPU_REFUSE_AS(type, value, code, name, what)                                      \
-  extern "C" type softnpu_refuse_##name() {                                               \
-    ::softnpu::remember(#name, code, "softnpu has no " what);                             \
-    return value;                                                                         \
-  }                                                                                       \
+#define NPU_REFUSE_AS(type, value, code, name, what)          \
+  extern "C" type softnpu_refuse_##name() {                   \
+    ::softnpu::remember(#name, code, "softnpu has no " what); \
+    return value;                                             \
+  }                                                           \
   extern "C" __attribute__((visibility("default"), alias("softnpu_refuse_" #name))) decltype(name) name;
 
 // For functions that return a code, a pointer, a number.

@@ -30,8 +30,8 @@ void store(Tensor& out, const Tensor& result, const std::string& layout, int64_t
   view.copy_(result);
 }
 
-// Which scores are left out, or nothing. sparse_mode: 0 and 1 take the given mask (0 also its band of tokens), 2 is causal from
-// the first row, 3 causal to the last row, 4 the band counted from the last row.
+// Which scores are left out, or nothing. sparse_mode: 0 and 1 take the given mask (0 also its band of tokens), 2 is
+// causal from the first row, 3 causal to the last row, 4 the band counted from the last row.
 Optional hidden(const Inputs& in, int64_t rows, int64_t columns) {
   const auto options = at::TensorOptions(at::kBool);
   const auto band = [&](int64_t shift) {
@@ -44,15 +44,19 @@ Optional hidden(const Inputs& in, int64_t rows, int64_t columns) {
     case 1:
       TORCH_CHECK(in.atten_mask, "sparse_mode 1 needs an atten_mask");
       return in.atten_mask->to(at::kBool);
-    case 2: return at::ones({rows, columns}, options).triu(1);
-    case 3: return at::ones({rows, columns}, options).triu(columns - rows + 1);
-    case 4: return band(columns - rows);
-    default: TORCH_CHECK(false, "sparse_mode ", in.sparse_mode, " is not one of 0 to 4");
+    case 2:
+      return at::ones({rows, columns}, options).triu(1);
+    case 3:
+      return at::ones({rows, columns}, options).triu(columns - rows + 1);
+    case 4:
+      return band(columns - rows);
+    default:
+      TORCH_CHECK(false, "sparse_mode ", in.sparse_mode, " is not one of 0 to 4");
   }
 }
 
 struct Scores {
-  Tensor query, key, value;        // (batch, heads, sequence, size) in float32; key and value repeated for grouped heads
+  Tensor query, key, value;  // (batch, heads, sequence, size) in float32; key and value repeated for grouped heads
   Tensor max, sum, probabilities;  // of the softmax
   Tensor dropped;                  // probabilities after dropout
   Tensor keep;                     // dropout's factor for each score, undefined without dropout
@@ -81,7 +85,8 @@ Scores scores(const Inputs& in) {
   if (mask) x.masked_fill_(*mask, std::numeric_limits<float>::lowest());
   s.max = x.amax({3}, true);
   const auto weights = (x - s.max).exp_();
-  if (mask) weights.masked_fill_(at::logical_and(mask->expand_as(weights), s.max == std::numeric_limits<float>::lowest()), 0);
+  if (mask)
+    weights.masked_fill_(at::logical_and(mask->expand_as(weights), s.max == std::numeric_limits<float>::lowest()), 0);
   s.sum = weights.sum({3}, true);
   s.probabilities = weights / at::where(s.sum == 0, at::ones_like(s.sum), s.sum);
   s.dropped = s.probabilities;
@@ -97,8 +102,8 @@ Tensor ungrouped(const Tensor& t, int64_t kv_heads) {
   return t.size(1) == kv_heads ? t : t.unflatten(1, {kv_heads, -1}).sum({2});
 }
 
-// Without dropout the CPU's own fused kernel does it, never holding a whole matrix of scores. It gives the logarithm of a
-// row's sum; as a maximum with the sum 1 that is the same softmax.
+// Without dropout the CPU's own fused kernel does it, never holding a whole matrix of scores. It gives the logarithm of
+// a row's sum; as a maximum with the sum 1 that is the same softmax.
 struct Fused {
   Tensor query, key, value;
   Optional mask;  // added to the scores
@@ -156,7 +161,8 @@ Fused fused(const Inputs& in) {
 
 void forward_fused(Tensor& out, const Optional& softmax_max, const Optional& softmax_sum, const Inputs& in) {
   const Fused f = fused(in);
-  // The kernel behind at::_scaled_dot_product_flash_attention_for_cpu, which would make an output and statistics of its own.
+  // The kernel behind at::_scaled_dot_product_flash_attention_for_cpu, which would make an output and statistics of its
+  // own.
   const bool keep = softmax_max && softmax_max->numel();
   const auto& q = f.query;
   const auto logsumexp = keep ? softmax_max->select(-1, 0) : at::empty({q.size(0), q.size(1), q.size(2)}, at::kFloat);

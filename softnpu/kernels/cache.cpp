@@ -62,8 +62,8 @@ struct Plan {
 };
 
 struct Thread {
-  bool open = false;                 // between InitPTACacheThreadLocal and UnInit
-  bool keyed = false;                // the client set a key for the coming phase one
+  bool open = false;   // between InitPTACacheThreadLocal and UnInit
+  bool keyed = false;  // the client set a key for the coming phase one
   uint64_t hash = 0;
   std::string key;
   std::vector<void*> addresses;

@@ -25,7 +25,8 @@ class CleanState {
   CleanState(unsigned int mxcsr, int threads)
       : dispatch_(c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
                   c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::default_excluded_set),
-        mxcsr_(_mm_getcsr()), threads_(at::get_num_threads()) {
+        mxcsr_(_mm_getcsr()),
+        threads_(at::get_num_threads()) {
     if (at::hasCallbacks()) no_profiler_.emplace(false);  // costly to switch: only when somebody listens
     if (mxcsr != mxcsr_) _mm_setcsr(mxcsr);
     if (threads != threads_) at::set_num_threads(threads), restore_threads_ = true;
@@ -45,7 +46,10 @@ class CleanState {
 };
 
 void describe_tensor(std::ostream& out, const Tensor& t) {
-  if (!t.defined()) { out << "none"; return; }
+  if (!t.defined()) {
+    out << "none";
+    return;
+  }
   out << t.scalar_type() << t.sizes();
 }
 
@@ -55,14 +59,19 @@ struct Describe {
   void operator()(const Tensor& t) const { describe_tensor(out, t); }
   void operator()(const std::vector<Tensor>& list) const {
     out << list.size() << " tensors";
-    if (!list.empty()) { out << ", first "; describe_tensor(out, list[0]); }
+    if (!list.empty()) {
+      out << ", first ";
+      describe_tensor(out, list[0]);
+    }
   }
   void operator()(const Scalar& s) const { out << s; }
   void operator()(const std::vector<Scalar>& s) const { out << s.size() << " scalars"; }
   void operator()(const std::vector<int64_t>& v) const { out << at::IntArrayRef(v); }
   void operator()(const std::vector<uint8_t>& v) const { out << v.size() << " flags"; }
   template <class T>
-  void operator()(const T& v) const { out << v; }
+  void operator()(const T& v) const {
+    out << v;
+  }
 };
 
 }  // namespace
@@ -129,7 +138,8 @@ void Call::prepare(const Tensor& out, std::initializer_list<Operand> in) {
   const auto type = in.begin()->tensor.scalar_type();
   if (!c10::isFloatingType(type) || (out.scalar_type() != type && out.scalar_type() != at::kBool)) return;
   at::TensorIteratorConfig config;
-  config.set_check_mem_overlap(false).allow_cpu_scalars(true).promote_inputs_to_common_dtype(true).resize_outputs(false);
+  config.set_check_mem_overlap(false).allow_cpu_scalars(true).promote_inputs_to_common_dtype(true).resize_outputs(
+      false);
   config.cast_common_dtype_to_outputs(out.scalar_type() == type).add_owned_output(out);
   for (const auto& o : in) {
     if (o.number ? o.tensor.is_complex() : o.tensor.scalar_type() != type) return;
@@ -182,8 +192,10 @@ void Call::set_workspace(void* address, uint64_t bytes) {
 
 void Call::set_output(size_t i, const Tensor& result) {
   auto& out = tensor(i);
-  TORCH_CHECK(out.numel() >= result.numel(), "output ", i, " has room for ", out.numel(), " elements, needs ", result.numel());
-  auto view = out.as_strided(result.sizes(), result.is_contiguous() ? result.strides() : at::IntArrayRef(result.contiguous().strides()));
+  TORCH_CHECK(out.numel() >= result.numel(), "output ", i, " has room for ", out.numel(), " elements, needs ",
+              result.numel());
+  auto view = out.as_strided(
+      result.sizes(), result.is_contiguous() ? result.strides() : at::IntArrayRef(result.contiguous().strides()));
   view.copy_(result);
   auto* handle = handles[i];
   if (!handle || handle->tag != ObjectTag::tensor) return;

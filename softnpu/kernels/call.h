@@ -30,15 +30,15 @@ struct Operator {
   void (*run)(Call&);
   const char* arguments;  // "self,other,alpha,out"
   enum class Shape : uint8_t { free, same, broadcast, matmul } shape;
-  uint64_t dtypes;     // bit d: inputs may have c10::ScalarType d
-  uint64_t outputs;    // bit i: argument i is written
-  uint64_t optional;   // bit i: argument i may be NULL
-  bool workspace;      // asks for scratch memory
-  bool trial;          // may run twice, see Note [Trial run] in trial.h
+  uint64_t dtypes;    // bit d: inputs may have c10::ScalarType d
+  uint64_t outputs;   // bit i: argument i is written
+  uint64_t optional;  // bit i: argument i may be NULL
+  bool workspace;     // asks for scratch memory
+  bool trial;         // may run twice, see Note [Trial run] in trial.h
 };
 
-using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, std::vector<Scalar>, std::vector<int64_t>,
-                           std::vector<uint8_t>, int64_t, double, ScalarType, std::string>;
+using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, std::vector<Scalar>,
+                           std::vector<int64_t>, std::vector<uint8_t>, int64_t, double, ScalarType, std::string>;
 
 }  // namespace softnpu::kernels
 
@@ -77,9 +77,9 @@ class Call final : public aclOpExecutor {
   ScalarType dtype(size_t i) { return std::get<ScalarType>(values[i]); }
   const std::string& text(size_t i) { return std::get<std::string>(values[i]); }
 
-  // Note [Prepared iterators]: a cached call keeps the TensorIterator of an elementwise operator and only exchanges data
-  // pointers, which saves most of what a small kernel costs. Returns nullptr where that is not possible (types differ, an
-  // operand needs a temporary): the general kernel runs then. Operands: the output, then tensors or numbers.
+  // Note [Prepared iterators]: a cached call keeps the TensorIterator of an elementwise operator and only exchanges
+  // data pointers, which saves most of what a small kernel costs. Returns nullptr where that is not possible (types
+  // differ, an operand needs a temporary): the general kernel runs then. Operands: the output, then tensors or numbers.
   template <class... In>
   at::TensorIterator* iterator(Tensor& out, const In&... in) {
     if (!prepared_) {
@@ -114,7 +114,8 @@ class Call final : public aclOpExecutor {
   void* workspace = nullptr;
 
   // Note [Call states]: a cached call belongs to its thread's plan. It is `busy` between the cache hit and release(),
-  // which may happen on another thread; a plan that goes away leaves its busy calls as `orphan`, which delete themselves.
+  // which may happen on another thread; a plan that goes away leaves its busy calls as `orphan`, which delete
+  // themselves.
   enum State : uint8_t { transient, idle, busy, orphan };
   std::atomic<uint8_t> state{transient};
 
@@ -128,7 +129,9 @@ class Call final : public aclOpExecutor {
   };
   static Operand operand(const Tensor& t) { return {t, false}; }
   static Operand operand(const Scalar& s);
-  void replace(int64_t i, const Tensor& t) { iterator_->unsafe_replace_operand(i, const_cast<void*>(t.const_data_ptr())); }
+  void replace(int64_t i, const Tensor& t) {
+    iterator_->unsafe_replace_operand(i, const_cast<void*>(t.const_data_ptr()));
+  }
   void replace(int64_t, const Scalar&) {}
   void prepare(const Tensor& out, std::initializer_list<Operand> in);
   std::unique_ptr<at::TensorIterator> iterator_;

@@ -13,7 +13,8 @@ namespace {
 std::string argument(const Operator& op, size_t i) {
   std::istringstream names(op.arguments);
   std::string name;
-  while (std::getline(names, name, ',') && i--) {}
+  while (std::getline(names, name, ',') && i--) {
+  }
   return name;
 }
 
@@ -36,7 +37,8 @@ void dtypes(Call& call) {
   for_tensors(call, false, [&](size_t i, const Tensor& t) {
     if (call.op.dtypes >> static_cast<int>(t.scalar_type()) & 1) return;
     std::ostringstream text;
-    text << call.op.name << ": argument '" << argument(call.op, i) << "' has data type " << t.scalar_type() << ", expected one of";
+    text << call.op.name << ": argument '" << argument(call.op, i) << "' has data type " << t.scalar_type()
+         << ", expected one of";
     for (int d = 0; d < static_cast<int>(at::ScalarType::NumOptions); d++)
       if (call.op.dtypes >> d & 1) text << " " << static_cast<at::ScalarType>(d);
     throw Failure(ACLNN_ERR_PARAM_INVALID, text.str());
@@ -46,8 +48,10 @@ void dtypes(Call& call) {
 void same(Call& call) {
   const Tensor* first = nullptr;
   auto compare = [&](size_t i, const Tensor& t) {
-    if (!first) first = &t;
-    else if (t.sizes() != first->sizes()) mismatch(call.op, i, t.sizes(), first->sizes());
+    if (!first)
+      first = &t;
+    else if (t.sizes() != first->sizes())
+      mismatch(call.op, i, t.sizes(), first->sizes());
   };
   for_tensors(call, false, compare);
   for_tensors(call, true, compare);
@@ -70,7 +74,10 @@ void broadcast(Call& call) {
 void matmul(Call& call) {
   const Tensor *a = nullptr, *b = nullptr;
   for_tensors(call, false, [&](size_t i, const Tensor& t) {
-    if (!a) { a = &t; return; }
+    if (!a) {
+      a = &t;
+      return;
+    }
     if (b) return;
     b = &t;
     if (a->dim() && b->dim() && a->size(-1) != b->size(b->dim() > 1 ? -2 : 0)) {
@@ -87,10 +94,14 @@ void matmul(Call& call) {
 void check(Call& call) {
   if (call.op.dtypes != ~0ull) dtypes(call);
   switch (call.op.shape) {
-    case Operator::Shape::same: return same(call);
-    case Operator::Shape::broadcast: return broadcast(call);
-    case Operator::Shape::matmul: return matmul(call);
-    case Operator::Shape::free: return;
+    case Operator::Shape::same:
+      return same(call);
+    case Operator::Shape::broadcast:
+      return broadcast(call);
+    case Operator::Shape::matmul:
+      return matmul(call);
+    case Operator::Shape::free:
+      return;
   }
 }
 

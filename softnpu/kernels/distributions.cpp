@@ -91,24 +91,29 @@ void exponential(at::Tensor& self, double lambda, uint64_t seed, uint64_t offset
 }
 
 void cauchy(at::Tensor& self, double median, double sigma, uint64_t seed, uint64_t offset) {
-  sample_each(self, seed, offset, [=](Draws& draws, int64_t) { return median + sigma * std::tan(std::numbers::pi * (draws.uniform() - 0.5)); });
+  sample_each(self, seed, offset, [=](Draws& draws, int64_t) {
+    return median + sigma * std::tan(std::numbers::pi * (draws.uniform() - 0.5));
+  });
 }
 
 void geometric(at::Tensor& self, double p, uint64_t seed, uint64_t offset) {
-  sample_each(self, seed, offset, [=](Draws& draws, int64_t) { return std::ceil(std::log(draws.uniform()) / std::log1p(-p)); });
+  sample_each(self, seed, offset,
+              [=](Draws& draws, int64_t) { return std::ceil(std::log(draws.uniform()) / std::log1p(-p)); });
 }
 
 void gamma(at::Tensor& out, const at::Tensor& alpha, uint64_t seed, uint64_t offset) {
   const auto shapes = parameters(alpha);
   const double* a = shapes.const_data_ptr<double>();
-  const double smallest = out.scalar_type() == at::kDouble ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
+  const double smallest =
+      out.scalar_type() == at::kDouble ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
   sample_each(out, seed, offset, [=](Draws& draws, int64_t i) { return std::max(gamma_of(draws, a[i]), smallest); });
 }
 
 void poisson(at::Tensor& out, const at::Tensor& rate, uint64_t seed, uint64_t offset) {
   const auto rates = parameters(rate);
   const double* r = rates.const_data_ptr<double>();
-  TORCH_CHECK(rates.numel() == 0 || at::min(rates).item<double>() >= 0, "invalid Poisson rate, expected rate to be non-negative");
+  TORCH_CHECK(rates.numel() == 0 || at::min(rates).item<double>() >= 0,
+              "invalid Poisson rate, expected rate to be non-negative");
   sample_each(out, seed, offset, [=](Draws& draws, int64_t i) { return poisson_of(draws, r[i]); });
 }
 
@@ -122,7 +127,8 @@ void binomial(at::Tensor& out, const at::Tensor& count, const at::Tensor& prob, 
   });
 }
 
-void multinomial(at::Tensor& out, const at::Tensor& weights, int64_t samples, bool replacement, uint64_t seed, uint64_t offset) {
+void multinomial(at::Tensor& out, const at::Tensor& weights, int64_t samples, bool replacement, uint64_t seed,
+                 uint64_t offset) {
   const auto p = parameters(weights);
   TORCH_CHECK(at::logical_and(p.ge(0), p.lt(std::numeric_limits<double>::infinity())).all().item<bool>(),
               "probability tensor contains either `inf`, `nan` or element < 0");
@@ -131,7 +137,8 @@ void multinomial(at::Tensor& out, const at::Tensor& weights, int64_t samples, bo
     auto points = at::empty(out.sizes(), at::kDouble);
     uniform(points, 0, 1, seed, offset);
     const auto steps = p.cumsum(-1);
-    out.copy_(at::searchsorted(steps, points * steps.select(-1, -1).unsqueeze(-1), /*out_int32=*/false, /*right=*/true));
+    out.copy_(
+        at::searchsorted(steps, points * steps.select(-1, -1).unsqueeze(-1), /*out_int32=*/false, /*right=*/true));
   } else {  // the largest of p over an exponential variate is a sample, the next largest the next
     auto waits = at::empty(p.sizes(), at::kDouble);
     exponential(waits, 1, seed, offset);
@@ -139,8 +146,8 @@ void multinomial(at::Tensor& out, const at::Tensor& weights, int64_t samples, bo
   }
 }
 
-void rrelu(at::Tensor& out, const at::Tensor& self, const at::Tensor& noise, double lower, double upper, bool training, uint64_t seed,
-           uint64_t offset) {
+void rrelu(at::Tensor& out, const at::Tensor& self, const at::Tensor& noise, double lower, double upper, bool training,
+           uint64_t seed, uint64_t offset) {
   if (!training) {
     out.copy_(at::leaky_relu(self, (lower + upper) / 2));
     return;

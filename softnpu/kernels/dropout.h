@@ -1,4 +1,5 @@
-// Dropout with a mask of one bit an element: bit i of the mask, lowest first in each byte, says whether element i is kept.
+// Dropout with a mask of one bit an element: bit i of the mask, lowest first in each byte, says whether element i is
+// kept.
 #pragma once
 
 #include <ATen/core/Tensor.h>

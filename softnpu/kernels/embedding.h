@@ -19,11 +19,13 @@ inline void number_bags(at::Tensor& offset2bag, const at::Tensor& offsets, int64
   if (!bags.is_same(offset2bag)) offset2bag.copy_(bags);
 }
 
-inline void embedding_bag(at::Tensor& out, at::Tensor& offset2bag, at::Tensor& bag_size, at::Tensor& max_indices, const at::Tensor& weight,
-                          const at::Tensor& indices, const at::Tensor& offsets, bool scale_grad_by_freq, int64_t mode,
-                          const std::optional<at::Tensor>& per_sample_weights, bool include_last_offset, int64_t padding_idx) {
-  auto [values, bags, sizes, largest] = at::_embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, /*sparse=*/false,
-                                                           per_sample_weights, include_last_offset, padding_idx);
+inline void embedding_bag(at::Tensor& out, at::Tensor& offset2bag, at::Tensor& bag_size, at::Tensor& max_indices,
+                          const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets,
+                          bool scale_grad_by_freq, int64_t mode, const std::optional<at::Tensor>& per_sample_weights,
+                          bool include_last_offset, int64_t padding_idx) {
+  auto [values, bags, sizes, largest] =
+      at::_embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, /*sparse=*/false, per_sample_weights,
+                         include_last_offset, padding_idx);
   out.copy_(values);
   // ATen leaves out what its own gradient can find again; a client counts on it.
   if (offset2bag.numel() == indices.numel()) number_bags(offset2bag, offsets, indices.numel());
@@ -31,11 +33,13 @@ inline void embedding_bag(at::Tensor& out, at::Tensor& offset2bag, at::Tensor& b
   if (largest.sizes() == max_indices.sizes()) max_indices.copy_(largest);
 }
 
-inline void embedding_bag_backward(at::Tensor& out, const at::Tensor& grad, const at::Tensor& indices, const at::Tensor& offset2bag,
-                                   const at::Tensor& bag_size, const at::Tensor& max_indices, int64_t num_weights, bool scale_grad_by_freq,
-                                   int64_t mode, const std::optional<at::Tensor>& per_sample_weights, int64_t padding_idx) {
-  out.copy_(at::_embedding_bag_dense_backward(grad, indices, offset2bag, bag_size, max_indices, num_weights, scale_grad_by_freq, mode,
-                                              per_sample_weights, padding_idx));
+inline void embedding_bag_backward(at::Tensor& out, const at::Tensor& grad, const at::Tensor& indices,
+                                   const at::Tensor& offset2bag, const at::Tensor& bag_size,
+                                   const at::Tensor& max_indices, int64_t num_weights, bool scale_grad_by_freq,
+                                   int64_t mode, const std::optional<at::Tensor>& per_sample_weights,
+                                   int64_t padding_idx) {
+  out.copy_(at::_embedding_bag_dense_backward(grad, indices, offset2bag, bag_size, max_indices, num_weights,
+                                              scale_grad_by_freq, mode, per_sample_weights, padding_idx));
 }
 
 }  // namespace softnpu::kernels

@@ -12,11 +12,17 @@
 namespace softnpu::kernels {
 
 template <class T>
-T& item(std::vector<T>& list, size_t i) { return list[i]; }
+T& item(std::vector<T>& list, size_t i) {
+  return list[i];
+}
 template <class T>
-const T& item(const std::vector<T>& list, size_t i) { return list[i]; }
+const T& item(const std::vector<T>& list, size_t i) {
+  return list[i];
+}
 template <class T>
-T& item(T& value, size_t) { return value; }
+T& item(T& value, size_t) {
+  return value;
+}
 
 template <class T>
 void check_length(const std::vector<T>& list, size_t length) {
@@ -55,32 +61,47 @@ inline std::vector<at::Scalar> scalars_of(const at::Tensor& values) {
 }
 
 // A learning rate: a tensor on the card, or a number.
-inline double rate(const std::optional<at::Tensor>& tensor, double number) { return tensor.has_value() ? tensor->item<double>() : number; }
+inline double rate(const std::optional<at::Tensor>& tensor, double number) {
+  return tensor.has_value() ? tensor->item<double>() : number;
+}
 
-inline void power(const at::Tensor& exponent, const at::Scalar& base, at::Tensor& out) { at::pow_out(out, base, exponent); }
+inline void power(const at::Tensor& exponent, const at::Scalar& base, at::Tensor& out) {
+  at::pow_out(out, base, exponent);
+}
 inline void norm(const at::Tensor& self, const at::Scalar& ord, at::Tensor& out) {
   at::linalg_vector_norm_out(out, self, ord, std::nullopt, false, out.scalar_type());
 }
 
-
 inline void round_off(const at::Tensor& self, const at::Scalar& mode, at::Tensor& out) {
   switch (mode.toInt()) {  // the values that the official client passes
-    case 1: at::round_out(out, self); return;
-    case 2: at::floor_out(out, self); return;
-    case 3: at::ceil_out(out, self); return;
-    case 5: at::trunc_out(out, self); return;
-    case 7: at::frac_out(out, self); return;
-    default: TORCH_CHECK(false, "mode ", mode, " is not one of 1 round, 2 floor, 3 ceil, 5 trunc, 7 frac");
+    case 1:
+      at::round_out(out, self);
+      return;
+    case 2:
+      at::floor_out(out, self);
+      return;
+    case 3:
+      at::ceil_out(out, self);
+      return;
+    case 5:
+      at::trunc_out(out, self);
+      return;
+    case 7:
+      at::frac_out(out, self);
+      return;
+    default:
+      TORCH_CHECK(false, "mode ", mode, " is not one of 1 round, 2 floor, 3 ceil, 5 trunc, 7 frac");
   }
 }
 
 // One tensor's step of AdamW; `step` is the number of steps made before.
-inline void adamw(at::Tensor& self, at::Tensor& exp_avg, at::Tensor& exp_avg_sq, const std::optional<at::Tensor>& max_exp_avg_sq,
-                  at::Tensor& grad, at::Tensor& step, double lr, double beta1, double beta2, double weight_decay, double eps, bool amsgrad,
-                  bool maximize) {
+inline void adamw(at::Tensor& self, at::Tensor& exp_avg, at::Tensor& exp_avg_sq,
+                  const std::optional<at::Tensor>& max_exp_avg_sq, at::Tensor& grad, at::Tensor& step, double lr,
+                  double beta1, double beta2, double weight_decay, double eps, bool amsgrad, bool maximize) {
   std::vector<at::Tensor> largest;
   if (amsgrad) largest.push_back(max_exp_avg_sq.value());
-  at::_fused_adamw_({self}, {grad}, {exp_avg}, {exp_avg_sq}, largest, {step.to(at::kFloat) + 1}, lr, beta1, beta2, weight_decay, eps, amsgrad, maximize);
+  at::_fused_adamw_({self}, {grad}, {exp_avg}, {exp_avg_sq}, largest, {step.to(at::kFloat) + 1}, lr, beta1, beta2,
+                    weight_decay, eps, amsgrad, maximize);
 }
 
 }  // namespace softnpu::kernels

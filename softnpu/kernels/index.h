@@ -13,7 +13,8 @@ inline c10::List<std::optional<at::Tensor>> optional_list(const std::vector<at::
   c10::List<std::optional<at::Tensor>> list;
   // A client passes an absent index as NULL or as an empty tensor of a type that cannot be an index (float32 was seen).
   for (const auto& t : tensors)
-    list.push_back(t.defined() && !(t.numel() == 0 && t.is_floating_point()) ? std::optional<at::Tensor>(t) : std::nullopt);
+    list.push_back(t.defined() && !(t.numel() == 0 && t.is_floating_point()) ? std::optional<at::Tensor>(t)
+                                                                             : std::nullopt);
   return list;
 }
 
@@ -34,9 +35,12 @@ inline at::Tensor selected(const at::Tensor& self, const at::Tensor& mask) {
 
 // reduction: 0 replace, 1 add, 2 multiply.
 template <class Source>
-void scatter(at::Tensor& out, const at::Tensor& self, int64_t dim, const at::Tensor& index, const Source& src, int64_t reduction) {
-  if (reduction == 0) at::scatter_out(out, self, dim, index, src);
-  else at::scatter_out(out, self, dim, index, src, reduction == 1 ? "add" : "multiply");
+void scatter(at::Tensor& out, const at::Tensor& self, int64_t dim, const at::Tensor& index, const Source& src,
+             int64_t reduction) {
+  if (reduction == 0)
+    at::scatter_out(out, self, dim, index, src);
+  else
+    at::scatter_out(out, self, dim, index, src, reduction == 1 ? "add" : "multiply");
 }
 
 // aclnnScatterReduce: 1 sum, 2 product, 3 largest, 4 smallest, 5 mean.
@@ -52,13 +56,15 @@ inline void split(std::vector<at::Tensor>& out, const at::Tensor& self, at::IntA
   for (size_t i = 0; i < parts.size(); i++) out[i].copy_(parts[i]);
 }
 
-inline void one_hot(at::Tensor& out, const at::Tensor& self, int64_t depth, const at::Tensor& on, const at::Tensor& off, int64_t axis) {
+inline void one_hot(at::Tensor& out, const at::Tensor& self, int64_t depth, const at::Tensor& on, const at::Tensor& off,
+                    int64_t axis) {
   const auto hits = at::eq(self.unsqueeze(-1), at::arange(depth, self.options())).movedim(-1, axis);
   out.copy_(at::where(hits, on, off));
 }
 
 // (values, inverse, counts) into three outputs of data-dependent size, the last two on demand.
-inline void set_unique(Call& call, size_t first, const std::tuple<at::Tensor, at::Tensor, at::Tensor>& result, bool inverse, bool counts) {
+inline void set_unique(Call& call, size_t first, const std::tuple<at::Tensor, at::Tensor, at::Tensor>& result,
+                       bool inverse, bool counts) {
   call.set_output(first, std::get<0>(result));
   if (inverse) call.set_output(first + 1, std::get<1>(result));
   if (counts) call.set_output(first + 2, std::get<2>(result));

@@ -12,10 +12,11 @@ namespace softnpu::kernels {
 
 using at::Tensor;
 
-// Note [Landing]: convolution and others have no out= form that avoids a copy. While a Landing lives, an at::empty of this
-// thread that asks for the shape, strides and type of one of the outputs is given that output's memory, once. If the operator
-// returns it as the result, copying the result into the output finds the same memory and does nothing; if it was a temporary,
-// the copy is done as ever. Outputs must not overlap inputs. Small ones are left alone: a copy costs less than looking.
+// Note [Landing]: convolution and others have no out= form that avoids a copy. While a Landing lives, an at::empty of
+// this thread that asks for the shape, strides and type of one of the outputs is given that output's memory, once. If
+// the operator returns it as the result, copying the result into the output finds the same memory and does nothing; if
+// it was a temporary, the copy is done as ever. Outputs must not overlap inputs. Small ones are left alone: a copy
+// costs less than looking.
 class Landing {
  public:
   explicit Landing(std::initializer_list<std::optional<Tensor>> outputs);

@@ -33,7 +33,8 @@ inline void eigh(at::Tensor& values, at::Tensor& vectors, const at::Tensor& a, s
 }
 
 // v is V itself, not its conjugate transpose.
-inline void svd(at::Tensor& u, at::Tensor& s, at::Tensor& v, const at::Tensor& self, bool full_matrices, bool compute_uv) {
+inline void svd(at::Tensor& u, at::Tensor& s, at::Tensor& v, const at::Tensor& self, bool full_matrices,
+                bool compute_uv) {
   or_nan({u, s, v}, [&] {
     auto [left, values, right] = at::_linalg_svd(self, full_matrices, compute_uv);
     s.copy_(values);
@@ -44,7 +45,8 @@ inline void svd(at::Tensor& u, at::Tensor& s, at::Tensor& v, const at::Tensor& s
 }
 
 // Outputs 4 to 7: the residuals' and singular values' sizes depend on the data and the driver.
-inline void lstsq(Call& call, const at::Tensor& self, const at::Tensor& b, std::optional<at::Scalar> rcond, const std::string& driver) {
+inline void lstsq(Call& call, const at::Tensor& self, const at::Tensor& b, std::optional<at::Scalar> rcond,
+                  const std::string& driver) {
   auto [solution, residuals, rank, singular_values] =
       at::linalg_lstsq(self, b, rcond.has_value() ? std::optional<double>(rcond->toDouble()) : std::nullopt, driver);
   call.set_output(4, solution);

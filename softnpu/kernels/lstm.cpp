@@ -1,4 +1,5 @@
-// The products with the input are one matrix product for all steps; a step adds the product with the state and runs over its gates.
+// The products with the input are one matrix product for all steps; a step adds the product with the state and runs
+// over its gates.
 #include "lstm.h"
 
 #include <ATen/CPUFunctions.h>
@@ -15,7 +16,9 @@ struct Sizes {
   int64_t rows() const { return steps * batch; }
 };
 
-Tensor gates_of(const Tensor& workspace, const Sizes& s) { return workspace.narrow(0, 0, 4).view({s.steps, s.batch, 4 * s.hidden}); }
+Tensor gates_of(const Tensor& workspace, const Sizes& s) {
+  return workspace.narrow(0, 0, 4).view({s.steps, s.batch, 4 * s.hidden});
+}
 Tensor cells_of(const Tensor& workspace) { return workspace.select(0, 4); }
 
 // c = forget * c_before + input * cell, for one step.
@@ -36,7 +39,8 @@ void next_hidden(T* h, const T* gates, const Sizes& s) {
 
 // One step back. dh, dc: the gradients that arrive at this step's states; dc leaves as that of the step before.
 template <class T>
-void step_back(T* d_gates, T* dc, const T* dh, const T* d_out, const T* gates, const T* squashed, const T* before, const Sizes& s) {
+void step_back(T* d_gates, T* dc, const T* dh, const T* d_out, const T* gates, const T* squashed, const T* before,
+               const Sizes& s) {
   const int64_t n = s.hidden;
   for (int64_t b = 0; b < s.batch; b++) {
     for (int64_t k = 0; k < n; k++) {
@@ -55,13 +59,15 @@ void step_back(T* d_gates, T* dc, const T* dh, const T* d_out, const T* gates, c
 }
 
 Tensor start(const Optional& grad, const Tensor& like) {
-  return grad && grad->defined() ? grad->reshape(like.sizes()).clone(at::MemoryFormat::Contiguous) : at::zeros(like.sizes(), like.options());
+  return grad && grad->defined() ? grad->reshape(like.sizes()).clone(at::MemoryFormat::Contiguous)
+                                 : at::zeros(like.sizes(), like.options());
 }
 
 }  // namespace
 
 void lstm_layer(Tensor& output, Tensor& hy, Tensor& cy, Tensor& workspace, const Tensor& input, const Tensor& weight_ih,
-                const Tensor& weight_hh, const Tensor& bias_ih, const Tensor& bias_hh, const Tensor& hx, const Tensor& cx, bool reverse) {
+                const Tensor& weight_hh, const Tensor& bias_ih, const Tensor& bias_hh, const Tensor& hx,
+                const Tensor& cx, bool reverse) {
   const Sizes s(output);
   const int64_t n = s.hidden;
   const auto gates = gates_of(workspace, s), cells = cells_of(workspace);
@@ -88,9 +94,9 @@ void lstm_layer(Tensor& output, Tensor& hy, Tensor& cy, Tensor& workspace, const
   cy.copy_(c.view(cy.sizes()));
 }
 
-void lstm_layer_backward(LstmGradients grad, const Tensor& input, const Tensor& weight_ih, const Tensor& weight_hh, const Tensor& hx,
-                         const Tensor& cx, const Tensor& output, const Tensor& workspace, const Optional& grad_output,
-                         const Optional& grad_hy, const Optional& grad_cy, bool reverse) {
+void lstm_layer_backward(LstmGradients grad, const Tensor& input, const Tensor& weight_ih, const Tensor& weight_hh,
+                         const Tensor& hx, const Tensor& cx, const Tensor& output, const Tensor& workspace,
+                         const Optional& grad_output, const Optional& grad_hy, const Optional& grad_cy, bool reverse) {
   const Sizes s(output);
   const int64_t n = s.hidden;
   const auto gates = gates_of(workspace, s), cells = cells_of(workspace), squashed = at::tanh(cells);
@@ -105,8 +111,8 @@ void lstm_layer_backward(LstmGradients grad, const Tensor& input, const Tensor& 
       const int64_t state = s.batch * n;
       const bool is_first = i + 1 == s.steps;
       step_back(d.mutable_data_ptr<scalar_t>(), dc.mutable_data_ptr<scalar_t>(), dh.const_data_ptr<scalar_t>(),
-                d_output.defined() ? d_output.const_data_ptr<scalar_t>() + t * state : nullptr, gates.const_data_ptr<scalar_t>() + 4 * t * state,
-                squashed.const_data_ptr<scalar_t>() + t * state,
+                d_output.defined() ? d_output.const_data_ptr<scalar_t>() + t * state : nullptr,
+                gates.const_data_ptr<scalar_t>() + 4 * t * state, squashed.const_data_ptr<scalar_t>() + t * state,
                 is_first ? first.const_data_ptr<scalar_t>() : cells.const_data_ptr<scalar_t>() + before * state, s);
     });
     at::cpu::mm_out(dh, d, weight_hh);
@@ -115,7 +121,8 @@ void lstm_layer_backward(LstmGradients grad, const Tensor& input, const Tensor& 
   grad.cx.copy_(dc.view(grad.cx.sizes()));
   const auto all = d_gates.view({s.rows(), 4 * n});
   const auto start_state = hx.reshape({1, s.batch, n});
-  const auto states = reverse ? at::cat({output.narrow(0, 1, s.steps - 1), start_state}) : at::cat({start_state, output.narrow(0, 0, s.steps - 1)});
+  const auto states = reverse ? at::cat({output.narrow(0, 1, s.steps - 1), start_state})
+                              : at::cat({start_state, output.narrow(0, 0, s.steps - 1)});
   auto d_input = grad.input.view({s.rows(), -1});
   at::cpu::mm_out(d_input, all, weight_ih);
   at::cpu::mm_out(grad.weight_ih, all.t(), input.reshape({s.rows(), -1}));

@@ -42,8 +42,8 @@ void log_softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& 
 }
 
 // The device may keep indices in int32; ATen computes them in int64.
-void max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
-                IntArrayRef dilation, bool ceil_mode) {
+void max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                IntArrayRef padding, IntArrayRef dilation, bool ceil_mode) {
   if (indices.scalar_type() == at::kLong) {
     at::cpu::max_pool2d_with_indices_out(out, indices, self, kernel_size, stride, padding, dilation, ceil_mode);
     return;
@@ -53,21 +53,24 @@ void max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef ke
   indices.copy_(where);
 }
 
-void max_pool3d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
-                IntArrayRef dilation, bool ceil_mode) {
+void max_pool3d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                IntArrayRef padding, IntArrayRef dilation, bool ceil_mode) {
   auto [values, where] = at::max_pool3d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode);
   out.copy_(values);
   indices.copy_(where);
 }
 
-void max_pool2d_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
-                         IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& indices) {
-  at::cpu::max_pool2d_with_indices_backward_out(out, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices.to(at::kLong));
+void max_pool2d_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size,
+                         IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode,
+                         const Tensor& indices) {
+  at::cpu::max_pool2d_with_indices_backward_out(out, grad_output, self, kernel_size, stride, padding, dilation,
+                                                ceil_mode, indices.to(at::kLong));
 }
 
-void max_pool2d_with_mask_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
-                                   IntArrayRef padding, IntArrayRef dilation, bool ceil_mode) {
-  const auto indices = std::get<1>(at::max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode));
+void max_pool2d_with_mask_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size,
+                                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode) {
+  const auto indices =
+      std::get<1>(at::max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode));
   max_pool2d_backward(out, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices);
 }
 
@@ -77,7 +80,8 @@ void adaptive_max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntAr
   indices.copy_(where);
 }
 
-void prelu_backward(Tensor& grad_input, Tensor& grad_weight, const Tensor& grad_output, const Tensor& self, const Tensor& weight) {
+void prelu_backward(Tensor& grad_input, Tensor& grad_weight, const Tensor& grad_output, const Tensor& self,
+                    const Tensor& weight) {
   std::vector<int64_t> shape(self.dim(), 1);  // weights lie along dimension 1
   if (weight.numel() > 1) shape[1] = weight.numel();
   const auto [input, full] = at::_prelu_kernel_backward(grad_output, self, weight.reshape(shape));
@@ -85,24 +89,28 @@ void prelu_backward(Tensor& grad_input, Tensor& grad_weight, const Tensor& grad_
   grad_weight.copy_(full.sum_to_size(shape).view(grad_weight.sizes()));
 }
 
-void batch_norm(Tensor& out, Tensor& save_mean, Tensor& save_invstd, const Tensor& input, const Optional& weight, const Optional& bias,
-                const Optional& running_mean, const Optional& running_var, bool training, double momentum, double eps) {
+void batch_norm(Tensor& out, Tensor& save_mean, Tensor& save_invstd, const Tensor& input, const Optional& weight,
+                const Optional& bias, const Optional& running_mean, const Optional& running_var, bool training,
+                double momentum, double eps) {
   // ATen's out= form reads the input as if it were dense, in the format of `out`.
   const bool dense = input.strides() == out.strides() && input.is_contiguous(input.suggest_memory_format());
   if (training && dense && out.scalar_type() == input.scalar_type() && save_mean.scalar_type() == input.scalar_type()) {
-    at::cpu::native_batch_norm_out(out, save_mean, save_invstd, input, weight, bias, running_mean, running_var, training, momentum, eps);
+    at::cpu::native_batch_norm_out(out, save_mean, save_invstd, input, weight, bias, running_mean, running_var,
+                                   training, momentum, eps);
     return;
   }
   const Landing land({out});
-  auto [result, mean, invstd] = at::cpu::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
+  auto [result, mean, invstd] =
+      at::cpu::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
   out.copy_(result);
   if (mean.numel() == save_mean.numel()) save_mean.copy_(mean);
   if (invstd.numel() == save_invstd.numel()) save_invstd.copy_(invstd);
 }
 
-void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out, const Tensor& self,
-                         const Optional& weight, const Optional& running_mean, const Optional& running_var, const Optional& save_mean,
-                         const Optional& save_invstd, bool train, double eps, const std::vector<uint8_t>& mask) {
+void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out,
+                         const Tensor& self, const Optional& weight, const Optional& running_mean,
+                         const Optional& running_var, const Optional& save_mean, const Optional& save_invstd,
+                         bool train, double eps, const std::vector<uint8_t>& mask) {
   if (direct({grad_out, self, weight, running_mean, running_var, save_mean, save_invstd, grad_input, grad_weight,
               grad_bias}) &&
       self.numel()) {
@@ -111,19 +119,22 @@ void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional gra
                                              given(running_var), given(save_mean), given(save_invstd), train, eps);
     return;
   }
-  // The saved statistics are float32; ATen takes them beside float16 input only if the other parameters are float32 too.
+  // The saved statistics are float32; ATen takes them beside float16 input only if the other parameters are float32
+  // too.
   const auto wide = [](const Optional& t) { return t && t->defined() ? Optional(t->to(at::kFloat)) : t; };
   const bool mixed = save_mean && save_mean->defined() && save_mean->scalar_type() != self.scalar_type();
   const Landing land({grad_input});
-  auto [gi, gw, gb] = at::cpu::native_batch_norm_backward(grad_out, self, mixed ? wide(weight) : weight, mixed ? wide(running_mean) : running_mean,
-                                                          mixed ? wide(running_var) : running_var, save_mean, save_invstd, train, eps, three_flags(mask));
+  auto [gi, gw, gb] = at::cpu::native_batch_norm_backward(
+      grad_out, self, mixed ? wide(weight) : weight, mixed ? wide(running_mean) : running_mean,
+      mixed ? wide(running_var) : running_var, save_mean, save_invstd, train, eps, three_flags(mask));
   copy_into(grad_input, gi);
   copy_into(grad_weight, gw);
   copy_into(grad_bias, gb);
 }
 
-void convolution(Tensor& out, const Tensor& input, const Tensor& weight, const Optional& bias, IntArrayRef stride, IntArrayRef padding,
-                 IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups) {
+void convolution(Tensor& out, const Tensor& input, const Tensor& weight, const Optional& bias, IntArrayRef stride,
+                 IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
+                 int64_t groups) {
   if (worth_widening({input, weight})) {
     out.copy_(at::convolution(widened(input), widened(weight), widened(bias), stride, padding, dilation, transposed,
                               output_padding, groups));
@@ -133,10 +144,12 @@ void convolution(Tensor& out, const Tensor& input, const Tensor& weight, const O
   out.copy_(at::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups));
 }
 
-void convolution_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_output, const Tensor& input,
-                          const Tensor& weight, IntArrayRef bias_sizes, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
-                          bool transposed, IntArrayRef output_padding, int64_t groups, const std::vector<uint8_t>& mask) {
-  const at::OptionalIntArrayRef sizes = bias_sizes.empty() ? at::OptionalIntArrayRef() : at::OptionalIntArrayRef(bias_sizes);
+void convolution_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_output,
+                          const Tensor& input, const Tensor& weight, IntArrayRef bias_sizes, IntArrayRef stride,
+                          IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
+                          int64_t groups, const std::vector<uint8_t>& mask) {
+  const at::OptionalIntArrayRef sizes =
+      bias_sizes.empty() ? at::OptionalIntArrayRef() : at::OptionalIntArrayRef(bias_sizes);
   const Landing land({grad_input, grad_weight});
   const bool wide = worth_widening({grad_output, input, weight});
   auto [gi, gw, gb] = at::convolution_backward(wide ? widened(grad_output) : grad_output, wide ? widened(input) : input,

@@ -36,7 +36,8 @@ inline bool direct(std::initializer_list<Optional> tensors) {
 }
 inline Tensor given(const Optional& t) { return t ? *t : Tensor(); }
 // Those of three gradients that the mask asks for.
-inline std::array<Tensor, 3> chosen(const std::vector<uint8_t>& mask, const Optional& a, const Optional& b, const Optional& c) {
+inline std::array<Tensor, 3> chosen(const std::vector<uint8_t>& mask, const Optional& a, const Optional& b,
+                                    const Optional& c) {
   const auto wanted = three_flags(mask);
   return {wanted[0] ? given(a) : Tensor(), wanted[1] ? given(b) : Tensor(), wanted[2] ? given(c) : Tensor()};
 }
@@ -46,26 +47,32 @@ void gelu(Tensor& out, const Tensor& self, std::string_view approximate);
 // The gradient is made in the type of `output`, and lands in `out` without a copy where that is its type too.
 void softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim);
 void log_softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim);
-void max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
-                IntArrayRef dilation, bool ceil_mode);
-void max_pool2d_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
-                         IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, const Tensor& indices);
-void max_pool3d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride, IntArrayRef padding,
-                IntArrayRef dilation, bool ceil_mode);
+void max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                IntArrayRef padding, IntArrayRef dilation, bool ceil_mode);
+void max_pool2d_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size,
+                         IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode,
+                         const Tensor& indices);
+void max_pool3d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
+                IntArrayRef padding, IntArrayRef dilation, bool ceil_mode);
 // The operator's mask of maxima is opaque: it is left alone, and the gradient finds the maxima again.
-void max_pool2d_with_mask_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
-                                   IntArrayRef padding, IntArrayRef dilation, bool ceil_mode);
+void max_pool2d_with_mask_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, IntArrayRef kernel_size,
+                                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode);
 void adaptive_max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef output_size);
-void prelu_backward(Tensor& grad_input, Tensor& grad_weight, const Tensor& grad_output, const Tensor& self, const Tensor& weight);
-void batch_norm(Tensor& out, Tensor& save_mean, Tensor& save_invstd, const Tensor& input, const Optional& weight, const Optional& bias,
-                const Optional& running_mean, const Optional& running_var, bool training, double momentum, double eps);
-void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out, const Tensor& self,
-                         const Optional& weight, const Optional& running_mean, const Optional& running_var, const Optional& save_mean,
-                         const Optional& save_invstd, bool train, double eps, const std::vector<uint8_t>& mask);
-void convolution(Tensor& out, const Tensor& input, const Tensor& weight, const Optional& bias, IntArrayRef stride, IntArrayRef padding,
-                 IntArrayRef dilation, bool transposed, IntArrayRef output_padding, int64_t groups);
-void convolution_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_output, const Tensor& input,
-                          const Tensor& weight, IntArrayRef bias_sizes, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
-                          bool transposed, IntArrayRef output_padding, int64_t groups, const std::vector<uint8_t>& mask);
+void prelu_backward(Tensor& grad_input, Tensor& grad_weight, const Tensor& grad_output, const Tensor& self,
+                    const Tensor& weight);
+void batch_norm(Tensor& out, Tensor& save_mean, Tensor& save_invstd, const Tensor& input, const Optional& weight,
+                const Optional& bias, const Optional& running_mean, const Optional& running_var, bool training,
+                double momentum, double eps);
+void batch_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out,
+                         const Tensor& self, const Optional& weight, const Optional& running_mean,
+                         const Optional& running_var, const Optional& save_mean, const Optional& save_invstd,
+                         bool train, double eps, const std::vector<uint8_t>& mask);
+void convolution(Tensor& out, const Tensor& input, const Tensor& weight, const Optional& bias, IntArrayRef stride,
+                 IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
+                 int64_t groups);
+void convolution_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_output,
+                          const Tensor& input, const Tensor& weight, IntArrayRef bias_sizes, IntArrayRef stride,
+                          IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
+                          int64_t groups, const std::vector<uint8_t>& mask);
 
 }  // namespace softnpu::kernels

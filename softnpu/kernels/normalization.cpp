@@ -19,13 +19,13 @@ std::vector<int64_t> dimensions(int64_t begin, int64_t end) {
 
 }  // namespace
 
-void layer_norm(Tensor& out, Optional mean, Optional rstd, const Tensor& input, IntArrayRef shape, const Optional& weight,
-                const Optional& bias, double eps) {
+void layer_norm(Tensor& out, Optional mean, Optional rstd, const Tensor& input, IntArrayRef shape,
+                const Optional& weight, const Optional& bias, double eps) {
   const auto x = input.contiguous();
   if (x.numel() && direct({x, weight, bias, mean, rstd, out})) {
     const int64_t width = c10::multiply_integers(shape);
-    at::native::LayerNormKernel(at::kCPU, x, given(weight), given(bias), x.numel() / width, width, eps, &out, mean ? &*mean : nullptr,
-                                rstd ? &*rstd : nullptr);
+    at::native::LayerNormKernel(at::kCPU, x, given(weight), given(bias), x.numel() / width, width, eps, &out,
+                                mean ? &*mean : nullptr, rstd ? &*rstd : nullptr);
     return;
   }
   const auto [result, m, r] = at::native_layer_norm(wide(x), shape, wide(weight), wide(bias), eps);
@@ -34,19 +34,21 @@ void layer_norm(Tensor& out, Optional mean, Optional rstd, const Tensor& input, 
   store(rstd, r);
 }
 
-void layer_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out, const Tensor& input,
-                         IntArrayRef shape, const Tensor& mean, const Tensor& rstd, const Optional& weight, const Optional& bias,
-                         const std::vector<uint8_t>& mask) {
+void layer_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out,
+                         const Tensor& input, IntArrayRef shape, const Tensor& mean, const Tensor& rstd,
+                         const Optional& weight, const Optional& bias, const std::vector<uint8_t>& mask) {
   const auto dense = input.contiguous(), dy = grad_out.contiguous();
   if (dense.numel() && direct({dense, dy, mean, rstd, weight, grad_input, grad_weight, grad_bias})) {
     const int64_t width = c10::multiply_integers(shape);
     auto [dx, dw, db] = chosen(mask, grad_input, grad_weight, grad_bias);
-    at::native::LayerNormBackwardKernel(at::kCPU, dy, dense, mean, rstd, given(weight), dense.numel() / width, width, &dx, &dw, &db);
+    at::native::LayerNormBackwardKernel(at::kCPU, dy, dense, mean, rstd, given(weight), dense.numel() / width, width,
+                                        &dx, &dw, &db);
     return;
   }
   const auto x = wide(dense);
-  const auto [gi, gw, gb] = at::native_layer_norm_backward(wide(dy), x, shape, mean.to(x.scalar_type()), rstd.to(x.scalar_type()),
-                                                           wide(weight), wide(bias), three_flags(mask));
+  const auto [gi, gw, gb] =
+      at::native_layer_norm_backward(wide(dy), x, shape, mean.to(x.scalar_type()), rstd.to(x.scalar_type()),
+                                     wide(weight), wide(bias), three_flags(mask));
   store(grad_input, gi);
   store(grad_weight, gw);
   store(grad_bias, gb);
@@ -59,7 +61,8 @@ void rms_norm(Tensor& out, Tensor& rstd, const Tensor& self, const Tensor& gamma
   rstd.copy_(scale.view(rstd.sizes()));
 }
 
-void rms_norm_backward(Tensor& grad_input, Tensor& grad_gamma, const Tensor& grad_out, const Tensor& self, const Tensor& rstd, const Tensor& gamma) {
+void rms_norm_backward(Tensor& grad_input, Tensor& grad_gamma, const Tensor& grad_out, const Tensor& self,
+                       const Tensor& rstd, const Tensor& gamma) {
   const auto x = wide(self), dy = wide(grad_out), g = wide(gamma);
   const auto inner = dimensions(x.dim() - g.dim(), x.dim()), outer = dimensions(0, x.dim() - g.dim());
   auto scale = rstd.to(x.scalar_type());

@@ -35,7 +35,8 @@ const T* checked(const Operator& op, size_t i, const void* pointer, ObjectTag ta
     fail(ACLNN_ERR_PARAM_NULLPTR, "%s: argument '%s' is NULL", op.name, argument_name(op, i, name));
   }
   if (object->tag != tag)
-    fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' is not a live object of its type", op.name, argument_name(op, i, name));
+    fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' is not a live object of its type", op.name,
+         argument_name(op, i, name));
   return object;
 }
 
@@ -53,8 +54,8 @@ Tensor view(const Operator& op, size_t i, const aclTensor& t, Call& call) {
   char name[64];
   auto dtype = scalar_type(t.dtype);
   if (!dtype)
-    fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' has data type %d, which this device does not compute with", op.name,
-         argument_name(op, i, name), t.dtype);
+    fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' has data type %d, which this device does not compute with",
+         op.name, argument_name(op, i, name), t.dtype);
   const int64_t last = last_element(t);
   const size_t item = c10::elementSize(*dtype);
   if (last >= t.storage_elements && t.storage_elements > 0)
@@ -128,7 +129,8 @@ uint64_t workspace_for(const Operator& op, const Call& call) {
 
 }  // namespace
 
-int plan(const Operator& op, std::initializer_list<Argument> arguments, uint64_t* workspace_size, aclOpExecutor** executor) {
+int plan(const Operator& op, std::initializer_list<Argument> arguments, uint64_t* workspace_size,
+         aclOpExecutor** executor) {
   return guard(op.name, [&] {
     if (!workspace_size) fail(ACLNN_ERR_PARAM_NULLPTR, "%s: workspace_size is NULL", op.name);
     if (!executor) fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor is NULL", op.name);

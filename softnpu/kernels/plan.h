@@ -34,7 +34,8 @@ struct Argument {
 };
 
 // Phase one: checks the arguments, builds the call, keeps it in the cache when the client set a key.
-int plan(const Operator& op, std::initializer_list<Argument> arguments, uint64_t* workspace_size, aclOpExecutor** executor);
+int plan(const Operator& op, std::initializer_list<Argument> arguments, uint64_t* workspace_size,
+         aclOpExecutor** executor);
 
 // Phase two: hands the call to the stream.
 int launch(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream);

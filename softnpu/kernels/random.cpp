@@ -24,11 +24,13 @@ template <class Fill>
 void generate(at::Tensor& self, uint64_t seed, uint64_t offset, Fill&& fill) {
   auto dense = self.is_contiguous() ? self : at::empty(self.sizes(), self.options());
   AT_DISPATCH_V2(dense.scalar_type(), "random", AT_WRAP([&] {
-    auto* data = dense.mutable_data_ptr<scalar_t>();
-    at::parallel_for(0, dense.numel(), 2048, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; i++) data[i] = static_cast<scalar_t>(fill(i, philox(seed, offset / 4 + i)));
-    });
-  }), AT_EXPAND(AT_ALL_TYPES), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kHalf, at::kBFloat16, at::kBool);
+                   auto* data = dense.mutable_data_ptr<scalar_t>();
+                   at::parallel_for(0, dense.numel(), 2048, [&](int64_t begin, int64_t end) {
+                     for (int64_t i = begin; i < end; i++)
+                       data[i] = static_cast<scalar_t>(fill(i, philox(seed, offset / 4 + i)));
+                   });
+                 }),
+                 AT_EXPAND(AT_ALL_TYPES), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kHalf, at::kBFloat16, at::kBool);
   if (!dense.is_same(self)) self.copy_(dense);
 }
 

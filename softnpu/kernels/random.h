@@ -8,7 +8,8 @@ namespace softnpu::kernels::random {
 
 void uniform(at::Tensor& self, double from, double to, uint64_t seed, uint64_t offset);
 void normal(at::Tensor& self, double mean, double std, uint64_t seed, uint64_t offset);
-void integers(at::Tensor& self, int64_t from, int64_t to, uint64_t seed, uint64_t offset);  // [from, to); all 64 bits if empty
+void integers(at::Tensor& self, int64_t from, int64_t to, uint64_t seed,
+              uint64_t offset);  // [from, to); all 64 bits if empty
 void bernoulli(at::Tensor& self, double p, uint64_t seed, uint64_t offset);
 void bernoulli(at::Tensor& self, const at::Tensor& p, uint64_t seed, uint64_t offset);
 void permutation(at::Tensor& out, int64_t n, uint64_t seed, uint64_t offset);

@@ -28,12 +28,15 @@ struct ArgumentLimit {
 #include "soc_limits.inc"
 
 bool holds(uint64_t types, ScalarType type) { return types >> static_cast<int>(type) & 1; }
-bool lists(const char* names, const char* name) { return strstr(names, (" " + std::string(name) + " ").c_str()) != nullptr; }
+bool lists(const char* names, const char* name) {
+  return strstr(names, (" " + std::string(name) + " ").c_str()) != nullptr;
+}
 
 // Who says that the chip refuses `type` for this argument; null if nobody does.
 const char* refused(const char* op, const std::string& argument, ScalarType type, const char* soc) {
   for (const auto& limit : kTypeLimits)
-    if (holds(limit.refused, type) && (!*limit.socs || lists(limit.socs, soc)) && !lists(limit.except, op)) return limit.source;
+    if (holds(limit.refused, type) && (!*limit.socs || lists(limit.socs, soc)) && !lists(limit.except, op))
+      return limit.source;
   for (const auto& limit : kArgumentLimits)
     if (limit.op == std::string(op) && limit.argument == argument && !holds(limit.accepted, type)) return limit.source;
   return nullptr;
@@ -42,8 +45,8 @@ const char* refused(const char* op, const std::string& argument, ScalarType type
 void check_type(const Call& call, const std::string& argument, ScalarType type) {
   const char* soc = config().soc->name;
   if (const char* source = refused(call.op.name, argument, type, soc))
-    fail(ACLNN_ERR_PARAM_INVALID, "argument '%s' is not implemented for %s on %s (SOFTNPU_STRICT=1, see %s)", argument.c_str(),
-         std::string(c10::getDtypeNames(type).first).c_str(), soc, source);
+    fail(ACLNN_ERR_PARAM_INVALID, "argument '%s' is not implemented for %s on %s (SOFTNPU_STRICT=1, see %s)",
+         argument.c_str(), std::string(c10::getDtypeNames(type).first).c_str(), soc, source);
 }
 
 }  // namespace
@@ -57,7 +60,8 @@ void check_limits(const Call& call) {
     if (auto* list = std::get_if<std::vector<Tensor>>(&value))
       for (const Tensor& t : *list)
         if (t.defined()) check_type(call, argument, t.scalar_type());
-    if (auto* type = std::get_if<ScalarType>(&value); type && *type != ScalarType::Undefined) check_type(call, argument, *type);
+    if (auto* type = std::get_if<ScalarType>(&value); type && *type != ScalarType::Undefined)
+      check_type(call, argument, *type);
     name = *end ? end + 1 : end;
   }
 }

@@ -1,4 +1,5 @@
-// SOFTNPU_STRICT=1: what the chip that softnpu poses as is known to refuse, from softnpu/soc_limits.yaml. Phase one asks.
+// SOFTNPU_STRICT=1: what the chip that softnpu poses as is known to refuse, from softnpu/soc_limits.yaml. Phase one
+// asks.
 #pragma once
 
 #include "call.h"

@@ -188,11 +188,16 @@ void strided_copy(at::Tensor& to, const at::Tensor& from) {
     return;
   }
   switch (to.element_size()) {
-    case 1: return turn<uint8_t>(to, from, plan);
-    case 2: return turn<uint16_t>(to, from, plan);
-    case 4: return turn<uint32_t>(to, from, plan);
-    case 8: return turn<uint64_t>(to, from, plan);
-    default: to.copy_(from);
+    case 1:
+      return turn<uint8_t>(to, from, plan);
+    case 2:
+      return turn<uint16_t>(to, from, plan);
+    case 4:
+      return turn<uint32_t>(to, from, plan);
+    case 8:
+      return turn<uint64_t>(to, from, plan);
+    default:
+      to.copy_(from);
   }
 }
 

@@ -27,14 +27,17 @@ class Signature {
   void operator()(const std::vector<Tensor>& list) {
     const Tensor* last = nullptr;
     for (const Tensor& t : list) {
-      if (!last || t.defined() != last->defined() || (t.defined() && t.scalar_type() != last->scalar_type())) (*this)(t);
+      if (!last || t.defined() != last->defined() || (t.defined() && t.scalar_type() != last->scalar_type()))
+        (*this)(t);
       last = &t;
     }
   }
   void operator()(const Scalar& s) { add(static_cast<uint64_t>(s.type())); }
   void operator()(ScalarType type) { add(static_cast<uint64_t>(type)); }
   template <class T>
-  void operator()(const T&) { add(256); }
+  void operator()(const T&) {
+    add(256);
+  }
   uint64_t value() const { return value_; }
 
  private:
@@ -118,7 +121,8 @@ void try_types(const Call& call) {
     fail(ACLNN_ERR_PARAM_INVALID, "%s", e.what_without_backtrace());  // phase one adds the operator
   } catch (const c10::Error& e) {
     // The zeros may be wrong for other reasons. It is the types if ATen speaks of them and takes the usual ones.
-    const bool usual = strstr(e.what_without_backtrace(), "type") && (computes_with(call, at::kFloat) || computes_with(call, at::kComplexFloat));
+    const bool usual = strstr(e.what_without_backtrace(), "type") &&
+                       (computes_with(call, at::kFloat) || computes_with(call, at::kComplexFloat));
     if (usual) fail(ACLNN_ERR_PARAM_INVALID, "%s", e.what_without_backtrace());
   } catch (const std::exception&) {
   }

@@ -14,8 +14,8 @@ namespace softnpu {
 
 namespace {
 
-constexpr size_t kFirst = 4096;                // committed for the collapse to begin with
-constexpr size_t kStep = size_t{256} << 20;    // mapped at a time
+constexpr size_t kFirst = 4096;              // committed for the collapse to begin with
+constexpr size_t kStep = size_t{256} << 20;  // mapped at a time
 
 // A view of its own: memory of the virtual-memory interface has no address yet.
 bool collapse(int fd, size_t offset, size_t bytes) noexcept {
@@ -23,8 +23,10 @@ bool collapse(int fd, size_t offset, size_t bytes) noexcept {
   void* reserved = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) return false;
   const uintptr_t aligned = (reinterpret_cast<uintptr_t>(reserved) + kHugePage - 1) / kHugePage * kHugePage;
-  void* view = mmap(reinterpret_cast<void*>(aligned), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, static_cast<off_t>(offset));
-  const bool done = view != MAP_FAILED && madvise(view, bytes, MADV_DONTFORK) == 0 && madvise(view, bytes, MADV_COLLAPSE) == 0;
+  void* view = mmap(reinterpret_cast<void*>(aligned), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+                    static_cast<off_t>(offset));
+  const bool done =
+      view != MAP_FAILED && madvise(view, bytes, MADV_DONTFORK) == 0 && madvise(view, bytes, MADV_COLLAPSE) == 0;
   munmap(reserved, room);
   return done;
 }

@@ -1,10 +1,11 @@
 // Huge pages for the cards' files, whatever the system's default for shared memory is.
 //
 // Note [Huge pages]
-// Kernels that stream through memory are bound by address translation when pages are small, and committing 512 pages costs far
-// more than one of 2 MB. The kernel's setting for shared memory is "never" on most systems; an explicit MADV_COLLAPSE is not
-// bound by it. It needs one page to begin with, so the first of each 2 MB is committed, and the rest comes with the collapse,
-// without a copy. Where that is refused (an old kernel, no free block of 2 MB), small pages follow.
+// Kernels that stream through memory are bound by address translation when pages are small, and committing 512 pages
+// costs far more than one of 2 MB. The kernel's setting for shared memory is "never" on most systems; an explicit
+// MADV_COLLAPSE is not bound by it. It needs one page to begin with, so the first of each 2 MB is committed, and the
+// rest comes with the collapse, without a copy. Where that is refused (an old kernel, no free block of 2 MB), small
+// pages follow.
 #pragma once
 
 #include <cstddef>

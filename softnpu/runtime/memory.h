@@ -67,8 +67,8 @@ struct Extent {
   uint64_t offset;
   uint64_t bytes;
 };
-// Where [p, p + bytes) lies in the file of `card`, neighbours merged. Throws Failure(107000) unless it is live memory of
-// that card, Failure(207000) for memory that another process lent.
+// Where [p, p + bytes) lies in the file of `card`, neighbours merged. Throws Failure(107000) unless it is live memory
+// of that card, Failure(207000) for memory that another process lent.
 std::vector<Extent> extents_of(const void* p, size_t bytes, int card, const char* what);
 
 // Maps pages of `fd` at a reserved device address and makes them a live range of `card`; and the reverse.

@@ -122,7 +122,7 @@ class alignas(64) Stream {
   std::deque<Entry> queue_;
   uint64_t taken_ = 0;  // entries that have left the queue to be executed
   bool worker_started_ = false;
-  bool dozing_ = false;  // the worker will look at the queue by itself
+  bool dozing_ = false;   // the worker will look at the queue by itself
   bool retired_ = false;  // destroyed: the worker may go
   int failure_code_ = 0;
   std::string failure_text_;

@@ -44,8 +44,7 @@ TEST_F(Callback, host_function_sees_the_copies_before_it) {
   void* memory = make_memory(4);
   ASSERT_OK(ACL(aclrtMemsetAsync)(memory, 4, 5, 4, stream_));
   ASSERT_OK(ACL(aclrtMemcpyAsync)(pinned, 4, memory, 4, ACL_MEMCPY_DEVICE_TO_HOST, stream_));
-  ASSERT_OK(ACL(aclrtLaunchHostFunc)(
-      stream_, [](void* data) { ++*static_cast<char*>(data); }, pinned));
+  ASSERT_OK(ACL(aclrtLaunchHostFunc)(stream_, [](void* data) { ++*static_cast<char*>(data); }, pinned));
   ASSERT_OK(ACL(aclrtMemcpyAsync)(memory, 4, pinned, 4, ACL_MEMCPY_HOST_TO_DEVICE, stream_));
   ASSERT_OK(ACL(aclrtSynchronizeStream)(stream_));
   char result = 0;

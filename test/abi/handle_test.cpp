@@ -73,8 +73,12 @@ class Handle : public test::OnDevice {
  protected:
   // Addresses that look like handles and are none.
   std::vector<void*> foreign(void* of_another_kind) {
-    return {of_another_kind, g_memory, reinterpret_cast<void*>(8), reinterpret_cast<void*>(0x7fffffffffff0000),
-            reinterpret_cast<void*>(~uintptr_t{0}), static_cast<char*>(of_another_kind) + 1,
+    return {of_another_kind,
+            g_memory,
+            reinterpret_cast<void*>(8),
+            reinterpret_cast<void*>(0x7fffffffffff0000),
+            reinterpret_cast<void*>(~uintptr_t{0}),
+            static_cast<char*>(of_another_kind) + 1,
             static_cast<char*>(of_another_kind) + 8};
   }
 };

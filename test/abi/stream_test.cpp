@@ -104,8 +104,7 @@ TEST_F(Stream, device_synchronise_waits_for_every_stream) {
 
 TEST_F(Stream, null_is_the_default_stream) {
   std::atomic<int> done{0};
-  ASSERT_OK(ACL(aclrtLaunchHostFunc)(
-      nullptr, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, &done));
+  ASSERT_OK(ACL(aclrtLaunchHostFunc)(nullptr, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, &done));
   ASSERT_OK(ACL(aclrtSynchronizeStream)(nullptr));
   EXPECT_EQ(done, 1);
 }
@@ -128,8 +127,7 @@ TEST_F(Stream, forced_destroy_drops_what_has_not_begun) {
   std::atomic<int> done{0};
   auto gate = std::make_unique<Gate>(stream_);
   ASSERT_TRUE(gate->reached());
-  ASSERT_OK(ACL(aclrtLaunchHostFunc)(
-      stream_, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, &done));
+  ASSERT_OK(ACL(aclrtLaunchHostFunc)(stream_, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, &done));
   std::thread opener([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     gate->open();
@@ -144,16 +142,14 @@ TEST_F(Stream, abort_drops_the_work_and_is_reported_once) {
   std::atomic<int> done{0};
   Gate gate(stream_);
   ASSERT_TRUE(gate.reached());
-  ASSERT_OK(ACL(aclrtLaunchHostFunc)(
-      stream_, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, &done));
+  ASSERT_OK(ACL(aclrtLaunchHostFunc)(stream_, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, &done));
   EXPECT_EQ(ACL(aclrtDeviceTaskAbort)(0, 20), ACL_ERROR_RT_WAIT_TIMEOUT);
   gate.open();
   ASSERT_OK(ACL(aclrtDeviceTaskAbort)(0, 5000));
   EXPECT_EQ(ACL(aclrtSynchronizeStream)(stream_), ACL_ERROR_RT_DEVICE_TASK_ABORT);
   EXPECT_OK(ACL(aclrtSynchronizeStream)(stream_));
   EXPECT_EQ(done, 0);
-  ASSERT_OK(ACL(aclrtLaunchHostFunc)(
-      stream_, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, &done));
+  ASSERT_OK(ACL(aclrtLaunchHostFunc)(stream_, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, &done));
   EXPECT_OK(ACL(aclrtSynchronizeStream)(stream_));
   EXPECT_EQ(done, 1);
 }
@@ -161,9 +157,7 @@ TEST_F(Stream, abort_drops_the_work_and_is_reported_once) {
 TEST_F(Stream, of_another_device_is_refused) {
   if (test::device_count() < 2) GTEST_SKIP() << "needs two devices";
   ASSERT_OK(ACL(aclrtSetDevice)(1));
-  EXPECT_EQ(ACL(aclrtLaunchHostFunc)(
-                stream_, [](void*) {}, nullptr),
-            ACL_ERROR_RT_STREAM_CONTEXT);
+  EXPECT_EQ(ACL(aclrtLaunchHostFunc)(stream_, [](void*) {}, nullptr), ACL_ERROR_RT_STREAM_CONTEXT);
   ASSERT_OK(ACL(aclrtSetDevice)(0));
 }
 
@@ -194,8 +188,7 @@ TEST_F(Stream, waits_for_a_value_in_memory) {
   ASSERT_OK(ACL(aclrtMemset)(flag, 8, 0, 8));
   std::atomic<int> passed{0};
   ASSERT_OK(ACL(aclrtValueWait)(flag, 7, ACL_STREAM_WAIT_VALUE_EQ, stream_));
-  ASSERT_OK(ACL(aclrtLaunchHostFunc)(
-      stream_, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, &passed));
+  ASSERT_OK(ACL(aclrtLaunchHostFunc)(stream_, [](void* data) { ++*static_cast<std::atomic<int>*>(data); }, &passed));
   EXPECT_EQ(ACL(aclrtSynchronizeStreamWithTimeout)(stream_, 30), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
   EXPECT_EQ(passed, 0);
   ASSERT_OK(ACL(aclrtValueWrite)(flag, 7, 0, writer));

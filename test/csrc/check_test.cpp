@@ -50,8 +50,7 @@ TEST(Check, the_error_says_what_to_do_then_the_code_and_ends_in_the_plugin_s_lin
   EXPECT_EQ(text[1], "aclrtFake returned 107002 (ACL_ERROR_RT_CONTEXT_NULL)");
   const std::regex line(R"(\[ERROR\] \d{4}-\d\d-\d\d-\d\d:\d\d:\d\d )"
                         R"(\(PID:\d+, Device:-?\d+, RankID:-1\) ERR00100 PTA call acl api failed)");
-  EXPECT_TRUE(std::regex_match(text.back(), line))
-      << text.back();
+  EXPECT_TRUE(std::regex_match(text.back(), line)) << text.back();
 }
 
 TEST(Check, a_call_without_arguments_has_its_name) {

@@ -47,7 +47,8 @@ int acl_device() {
 }
 
 constexpr auto kForkMessage =
-    "Cannot re-initialize NPU in forked subprocess. To use NPU with multiprocessing, you must use the 'spawn' start method";
+    "Cannot re-initialize NPU in forked subprocess. To use NPU with multiprocessing, you must use the 'spawn' start "
+    "method";
 
 }  // namespace
 

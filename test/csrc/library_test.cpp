@@ -18,8 +18,8 @@ std::string fake(const char* name) { return std::string(NPU_FAKES) + "/" + name;
 // Runs `expected` with only these variables set, and exits with 0 if it holds; prints why_unavailable().
 template <class Check>
 [[noreturn]] void in_environment(std::initializer_list<std::pair<const char*, std::string>> variables, Check check) {
-  for (const char* name : {"TORCH_NPU_RUNTIME", "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_CUSTOM_OPP_PATH",
-                           "ASCEND_OPP_PATH"})
+  for (const char* name :
+       {"TORCH_NPU_RUNTIME", "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_CUSTOM_OPP_PATH", "ASCEND_OPP_PATH"})
     unsetenv(name);
   for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
   const bool good = check();
@@ -58,9 +58,9 @@ TEST(Library, forcing_softnpu_wins_over_an_installed_cann) {
 
 TEST(Library, a_folder_with_softnpu_in_it_is_not_cann) {
   EXPECT_EXIT(in_environment({{"ASCEND_HOME_PATH", NPU_SOFTNPU}}, is_softnpu), ExitedWithCode(0), "");
-  EXPECT_EXIT(in_environment({{"TORCH_NPU_RUNTIME", "cann"}, {"ASCEND_HOME_PATH", NPU_SOFTNPU}},
-                             unavailable_and_api_throws),
-              ExitedWithCode(0), "set_env.sh");
+  EXPECT_EXIT(
+      in_environment({{"TORCH_NPU_RUNTIME", "cann"}, {"ASCEND_HOME_PATH", NPU_SOFTNPU}}, unavailable_and_api_throws),
+      ExitedWithCode(0), "set_env.sh");
 }
 
 TEST(Library, a_forced_cann_that_is_missing_names_the_places_and_the_cure) {
@@ -112,9 +112,7 @@ TEST(Library, operators_are_looked_up_in_order_and_loaded_at_the_first_question)
 }
 
 TEST(Library, custom_operators_come_before_those_of_cann) {
-  const auto check = [] {
-    return reinterpret_cast<int (*)()>(acl::op_symbol("aclnnEverywhere"))() == 3;
-  };
+  const auto check = [] { return reinterpret_cast<int (*)()>(acl::op_symbol("aclnnEverywhere"))() == 3; };
   const auto custom = "/none:" + fake("custom");
   EXPECT_EXIT(in_environment({{"ASCEND_HOME_PATH", fake("cann")}, {"ASCEND_CUSTOM_OPP_PATH", custom}}, check),
               ExitedWithCode(0), "");

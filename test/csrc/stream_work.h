@@ -32,12 +32,13 @@ class Gate {
  public:
   ~Gate() { open(); }
   void hold(npu::Stream stream) {
-    push_callback(stream,
-                  [](void* argument) {
-                    const std::unique_ptr<Future> opened(static_cast<Future*>(argument));
-                    opened->wait();
-                  },
-                  new Future(opened_));
+    push_callback(
+        stream,
+        [](void* argument) {
+          const std::unique_ptr<Future> opened(static_cast<Future*>(argument));
+          opened->wait();
+        },
+        new Future(opened_));
   }
   void open() {
     if (!std::exchange(is_open_, true)) promise_.set_value();
@@ -54,12 +55,13 @@ class Gate {
 class Mark {
  public:
   void put(npu::Stream stream) {
-    push_callback(stream,
-                  [](void* argument) {
-                    const std::unique_ptr<Flag> flag(static_cast<Flag*>(argument));
-                    **flag = true;
-                  },
-                  new Flag(reached_));
+    push_callback(
+        stream,
+        [](void* argument) {
+          const std::unique_ptr<Flag> flag(static_cast<Flag*>(argument));
+          **flag = true;
+        },
+        new Flag(reached_));
   }
   bool reached() const { return *reached_; }
 

@@ -179,12 +179,12 @@ TEST_F(TaskQueue, an_error_is_raised_once_and_later_tasks_run) {
   auto works = [&] { ran++; };
   push(works);
   task_queue::drain();
-  task_queue::push_keeping_errors([](void* p) { (**static_cast<decltype(fails)**>(p))(); },
-                                  std::array{&fails}.data(), sizeof(void*));
+  task_queue::push_keeping_errors([](void* p) { (**static_cast<decltype(fails)**>(p))(); }, std::array{&fails}.data(),
+                                  sizeof(void*));
   task_queue::push_keeping_errors([](void* p) { (**static_cast<decltype(fails_too)**>(p))(); },
                                   std::array{&fails_too}.data(), sizeof(void*));
-  task_queue::push_keeping_errors([](void* p) { (**static_cast<decltype(works)**>(p))(); },
-                                  std::array{&works}.data(), sizeof(void*));
+  task_queue::push_keeping_errors([](void* p) { (**static_cast<decltype(works)**>(p))(); }, std::array{&works}.data(),
+                                  sizeof(void*));
   EXPECT_NE(drain_error().find("the first"), std::string::npos);
   EXPECT_EQ(ran, 2);
   EXPECT_EQ(drain_error(), "");
@@ -292,7 +292,10 @@ TEST_F(TaskQueue, stop_finishes_what_was_pushed) {
       {
         task_queue::set_level(1);
         std::atomic<int> ran{0};
-        auto slow = [&] { std::this_thread::sleep_for(1ms); ran++; };
+        auto slow = [&] {
+          std::this_thread::sleep_for(1ms);
+          ran++;
+        };
         for (int i = 0; i < 100; i++) push(slow);
         task_queue::stop();
         const bool all = ran == 100;

@@ -44,25 +44,32 @@ TEST_F(Call, arguments_may_be_destroyed_before_the_task_runs) {
 
 TEST_F(Call, null_argument_is_named) {
   auto a = floats({1}), out = floats({0});
-  EXPECT_EQ(ACL(aclnnAddGetWorkspaceSize)(a.handle, nullptr, one_, out.handle, &workspace_, &executor_), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(ACL(aclnnAddGetWorkspaceSize)(a.handle, nullptr, one_, out.handle, &workspace_, &executor_),
+            ACLNN_ERR_PARAM_NULLPTR);
   EXPECT_NE(test::message().find("'other'"), std::string::npos);
-  EXPECT_EQ(ACL(aclnnAddGetWorkspaceSize)(a.handle, a.handle, one_, out.handle, nullptr, &executor_), ACLNN_ERR_PARAM_NULLPTR);
-  EXPECT_EQ(ACL(aclnnAddGetWorkspaceSize)(a.handle, a.handle, one_, out.handle, &workspace_, nullptr), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(ACL(aclnnAddGetWorkspaceSize)(a.handle, a.handle, one_, out.handle, nullptr, &executor_),
+            ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(ACL(aclnnAddGetWorkspaceSize)(a.handle, a.handle, one_, out.handle, &workspace_, nullptr),
+            ACLNN_ERR_PARAM_NULLPTR);
 }
 
 TEST_F(Call, shape_that_does_not_fit_is_named) {
   auto a = floats({1, 2, 3}), b = floats({1, 2}), out = floats({0, 0, 0});
-  EXPECT_EQ(ACL(aclnnAddGetWorkspaceSize)(a.handle, b.handle, one_, out.handle, &workspace_, &executor_), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_EQ(ACL(aclnnAddGetWorkspaceSize)(a.handle, b.handle, one_, out.handle, &workspace_, &executor_),
+            ACLNN_ERR_PARAM_INVALID);
   EXPECT_NE(test::message().find("'other'"), std::string::npos) << test::message();
 }
 
 TEST_F(Call, object_of_another_type_is_refused) {
   auto a = floats({1}), out = floats({0});
   auto* wrong = reinterpret_cast<aclTensor*>(one_);
-  EXPECT_EQ(ACL(aclnnAddGetWorkspaceSize)(a.handle, wrong, one_, out.handle, &workspace_, &executor_), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_EQ(ACL(aclnnAddGetWorkspaceSize)(a.handle, wrong, one_, out.handle, &workspace_, &executor_),
+            ACLNN_ERR_PARAM_INVALID);
 }
 
-TEST_F(Call, null_executor_is_refused) { EXPECT_EQ(ACL(aclnnAdd)(nullptr, 0, nullptr, nullptr), ACLNN_ERR_PARAM_NULLPTR); }
+TEST_F(Call, null_executor_is_refused) {
+  EXPECT_EQ(ACL(aclnnAdd)(nullptr, 0, nullptr, nullptr), ACLNN_ERR_PARAM_NULLPTR);
+}
 
 TEST_F(Call, executor_of_another_operator_is_refused) {
   auto a = floats({1}), b = floats({2}), out = floats({0});

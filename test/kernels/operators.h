@@ -7,9 +7,11 @@
 #include "library.h"
 
 extern "C" {
-int aclnnAddGetWorkspaceSize(const aclTensor*, const aclTensor*, const aclScalar*, const aclTensor*, uint64_t*, aclOpExecutor**);
+int aclnnAddGetWorkspaceSize(const aclTensor*, const aclTensor*, const aclScalar*, const aclTensor*, uint64_t*,
+                             aclOpExecutor**);
 int aclnnAdd(void*, uint64_t, aclOpExecutor*, aclrtStream);
-int aclnnReduceSumGetWorkspaceSize(const aclTensor*, const aclIntArray*, bool, aclDataType, const aclTensor*, uint64_t*, aclOpExecutor**);
+int aclnnReduceSumGetWorkspaceSize(const aclTensor*, const aclIntArray*, bool, aclDataType, const aclTensor*, uint64_t*,
+                                   aclOpExecutor**);
 int aclnnReduceSum(void*, uint64_t, aclOpExecutor*, aclrtStream);
 int aclnnNonzeroGetWorkspaceSize(const aclTensor*, const aclTensor*, uint64_t*, aclOpExecutor**);
 int aclnnNonzero(void*, uint64_t, aclOpExecutor*, aclrtStream);
@@ -33,7 +35,8 @@ class DeviceTensor {
     std::vector<int64_t> strides(sizes.size(), 1);
     for (int d = static_cast<int>(sizes.size()) - 2; d >= 0; d--) strides[d] = strides[d + 1] * sizes[d + 1];
     const int64_t storage = static_cast<int64_t>(count_);
-    handle = ACL(aclCreateTensor)(sizes.data(), sizes.size(), type, strides.data(), 0, ACL_FORMAT_ND, &storage, 1, memory_);
+    handle =
+        ACL(aclCreateTensor)(sizes.data(), sizes.size(), type, strides.data(), 0, ACL_FORMAT_ND, &storage, 1, memory_);
     EXPECT_NE(handle, nullptr);
   }
   ~DeviceTensor() {

@@ -45,7 +45,9 @@ TEST_F(Strict, bfloat16_depends_on_the_chip) {
   test::DeviceTensor<uint16_t> x({2}, ACL_BF16, {0, 0}), out({2}, ACL_BF16, {0, 0});
   const int code = ACL(aclnnExpm1GetWorkspaceSize)(x.handle, out.handle, &workspace_, &executor_);
   EXPECT_EQ(code, chip_has_bfloat16() ? 0 : ACLNN_ERR_PARAM_INVALID) << test::message();
-  if (code == 0) { ASSERT_OK(ACL(aclDestroyAclOpExecutor)(executor_)); }
+  if (code == 0) {
+    ASSERT_OK(ACL(aclDestroyAclOpExecutor)(executor_));
+  }
 }
 
 TEST_F(Strict, a_type_given_as_a_number_counts_too) {
@@ -53,5 +55,7 @@ TEST_F(Strict, a_type_given_as_a_number_counts_too) {
   test::DeviceTensor<uint16_t> out({2}, ACL_BF16, {0, 0});
   const int code = ACL(aclnnCastGetWorkspaceSize)(x.handle, ACL_BF16, out.handle, &workspace_, &executor_);
   EXPECT_EQ(code, chip_has_bfloat16() ? 0 : ACLNN_ERR_PARAM_INVALID) << test::message();
-  if (code == 0) { ASSERT_OK(ACL(aclDestroyAclOpExecutor)(executor_)); }
+  if (code == 0) {
+    ASSERT_OK(ACL(aclDestroyAclOpExecutor)(executor_));
+  }
 }

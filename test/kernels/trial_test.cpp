@@ -15,7 +15,8 @@ class Trial : public test::OnDevice {
 TEST_F(Trial, type_without_kernel_is_refused_every_time) {
   auto x = test::floats({1, 2}), out = test::floats({0, 0});
   for (int i = 0; i < 2; i++) {
-    EXPECT_EQ(ACL(aclnnBitwiseNotGetWorkspaceSize)(x.handle, out.handle, &workspace_, &executor_), ACLNN_ERR_PARAM_INVALID);
+    EXPECT_EQ(ACL(aclnnBitwiseNotGetWorkspaceSize)(x.handle, out.handle, &workspace_, &executor_),
+              ACLNN_ERR_PARAM_INVALID);
     const std::string text = test::message();
     EXPECT_NE(text.find("not implemented for 'Float'"), std::string::npos) << text;
     EXPECT_NE(text.find("aclnnBitwiseNot"), std::string::npos) << text;

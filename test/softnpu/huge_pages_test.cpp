@@ -16,7 +16,7 @@ class HugePages : public testing::Test {
   HugePages() : fd_(memfd_create("test", MFD_CLOEXEC)) { EXPECT_EQ(ftruncate(fd_, 8 * kHugePage), 0); }
   ~HugePages() override { close(fd_); }
   size_t committed() const {
-    struct stat s {};
+    struct stat s{};
     EXPECT_EQ(fstat(fd_, &s), 0);
     return static_cast<size_t>(s.st_blocks) * 512;
   }
