@@ -39,6 +39,7 @@ def configure():
         "-DCMAKE_BUILD_TYPE=Release",
         f"-DPython_EXECUTABLE={sys.executable}",
         f"-DNPU_ABI_VERSION={os.environ.get('_ABI_VERSION', '')}",
+        f"-DNPU_WERROR={os.environ.get('NPU_WERROR', 'OFF')}",
     ]
     options += ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"] if ninja else ["-G", "Unix Makefiles"]
     ccache = shutil.which("ccache")

@@ -18,6 +18,20 @@ endif()
 # A shared library must name everything it uses; extension modules (MODULE) take Python's symbols from the process.
 string(APPEND CMAKE_SHARED_LINKER_FLAGS " -Wl,--no-undefined")
 
+# Hardening. The sanitizers bring checks of their own and do without.
+if(NOT NPU_SANITIZE)
+  add_compile_options(-fstack-protector-strong)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+    add_compile_options(-fcf-protection)
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+    add_compile_options(-mbranch-protection=standard)
+  endif()
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")  # glibc's checks need the optimiser
+    add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+  endif()
+endif()
+add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
+
 if(NPU_SANITIZE)
   if(NOT NPU_SANITIZE MATCHES "^(address|thread)$")
     message(FATAL_ERROR "NPU_SANITIZE=${NPU_SANITIZE}: expected address or thread")
