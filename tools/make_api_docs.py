@@ -105,7 +105,7 @@ def assemble(page: str, title: str, about: str, lines: list[str]) -> str:
 
 
 def pages() -> dict[str, str]:
-    texts = {"torch_npu.operators": operators_page()}
+    texts: dict[str, str | None] = {"torch_npu.operators": operators_page()}
     with contextlib.redirect_stderr(io.StringIO()):  # transfer_to_npu says that it redirects
         texts |= {page: module_page(page) for page in MODULES}
     importlib.import_module("torch_npu.contrib.transfer_to_npu").undo()

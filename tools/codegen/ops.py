@@ -127,7 +127,7 @@ class Generator:
         code = f"using {ident}_op = {op_class};\nstatic void {ident}_launch({ident}_op& op{parameters}) {{\n"
         code += "\n".join(lines) + "\n}\n"
 
-        wrappers = []
+        wrappers: list[Wrapper] = []
         for f in group.functions():
             kind = f.func.kind()
             if kind not in (SchemaKind.functional, SchemaKind.out, SchemaKind.inplace):
@@ -254,7 +254,7 @@ class Generator:
         return lines
 
     def rules(self, entry: dict, outs: list[str], key: str = "out") -> list[str]:
-        rules = entry[key] if isinstance(entry.get(key), list) else [entry.get(key)]
+        rules: list = entry[key] if isinstance(entry.get(key), list) else [entry.get(key)]
         if None in rules or len(rules) != len(outs):
             raise SystemExit(f"{entry['op']} has {len(outs)} outputs, rules given: {entry.get('out')}")
         return rules

@@ -39,7 +39,7 @@ def add(extension) -> None:
 
 def _in_float32(name: str):
     """Autocast as torchvision has it for CUDA: coordinates need float32; results have the type of the features."""
-    key = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+    key = torch._C.DispatchKeySet(torch._C._dispatch_key_parse("AutocastPrivateUse1"))
 
     def wide(value):
         return value.float() if isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16) else value

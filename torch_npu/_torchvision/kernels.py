@@ -89,7 +89,7 @@ def _own_channels(values):
 def roi_pool(input, rois, spatial_scale, pooled_height, pooled_width):
     """(largest value of each bin, its place in the feature map); an empty bin: 0 and -1."""
     _check_rois(input, rois)
-    features, channels, height, width = input, *input.shape[1:]
+    features, (channels, height, width) = input, input.shape[1:]
     rows, columns = _bins(_wide(rois), spatial_scale, pooled_height, pooled_width, height, width, last_pixel=1)
     image = rois[:, 0].long()
     step = max(1, _POOL_ELEMENTS // max(1, channels * height * width))

@@ -99,7 +99,7 @@ def deformable(input, weight, shift_y, shift_x, factors, stride, padding, dilati
     """(convolution, samples) at points moved by shift_y and shift_x [n, deformable groups, kernel positions, rows, columns]."""
     n, channels, height, width = input.shape
     kh, kw = weight.shape[-2:]
-    parts, out_h, out_w = shift_y.shape[1], *shift_y.shape[-2:]
+    parts, (out_h, out_w) = shift_y.shape[1], shift_y.shape[-2:]
 
     def steps(count, step, start=0):
         return torch.arange(count, device=input.device, dtype=input.dtype) * step - start

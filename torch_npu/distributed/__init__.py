@@ -16,7 +16,9 @@ def is_available() -> bool:
     """Whether there is an npu for the backend "hccl". Touches no card."""
     import torch
 
-    return torch.distributed.is_available() and torch.npu.is_available()
+    from torch_npu import npu
+
+    return torch.distributed.is_available() and npu.is_available()
 
 
 def __getattr__(name: str):

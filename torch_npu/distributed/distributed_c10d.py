@@ -2,10 +2,9 @@
 
 import contextlib
 
-import torch
 import torch.distributed as dist
 
-from torch_npu import _C
+from torch_npu import _C, npu
 from torch_npu.distributed.backend import hccl_backend
 
 __all__ = ["is_hccl_available", "reinit_process_group"]
@@ -29,5 +28,5 @@ def reinit_process_group(group=None, rebuild_link: bool = True) -> None:
             raise RuntimeError("softnpu cannot resume communicators: call reinit_process_group(group, rebuild_link=True)")
         return
     with contextlib.suppress(RuntimeError):  # the failure that led here, if nobody has collected it
-        torch.npu.synchronize()
+        npu.synchronize()
     backend.rebuild()

@@ -83,10 +83,9 @@ class device:
         if self.idx >= 0:
             self.prev_idx = _C.exchange_device(self.idx)
 
-    def __exit__(self, *exception) -> bool:
+    def __exit__(self, *exception) -> None:
         if self.idx >= 0:
             _C.maybe_exchange_device(self.prev_idx)
-        return False
 
 
 class device_of(device):

@@ -404,7 +404,7 @@ def memory_snapshot(mempool_id=None, include_traces: bool = True) -> list[dict[s
     return _C.memory_snapshot(tuple(mempool_id or (0, 0)), with_traces=False)["segments"]
 
 
-def _snapshot(device=None, augment_with_fx_traces: bool = False) -> dict[str, Any]:
+def _snapshot(device=None, augment_with_fx_traces: bool = False):
     """Segments, blocks and recorded history of all cards, as torch.cuda.memory._snapshot() describes them.
 
     pytorch.org/memory_viz and torch/cuda/_memory_viz.py read it.

@@ -27,7 +27,7 @@ class _TensorType(type):
     __name__ = property(lambda cls: cls.__qualname__)
 
     def __instancecheck__(cls, instance) -> bool:
-        return isinstance(instance, torch.Tensor) and instance.is_npu and instance.dtype == cls.dtype
+        return isinstance(instance, torch.Tensor) and instance.device.type == "npu" and instance.dtype == cls.dtype
 
     def __call__(cls, *args):
         """Takes sizes (uninitialised), a sequence or a tensor, like torch.FloatTensor."""
@@ -54,8 +54,8 @@ class _StorageType(_LegacyStorage):
 __all__ = []
 for _name, _dtype in {**_DTYPES, **_STORAGES_ONLY}.items():
     # torch finds the device of a legacy storage type in the last part of its module's name.
-    _body = {"__module__": "torch.npu", "__doc__": f"Legacy type: {_dtype} on the npu."}
-    globals()[f"{_name}Storage"] = type(_StorageType)(f"{_name}Storage", (_StorageType,), {**_body, "_dtype": _dtype})
+    _body: dict[str, object] = {"__module__": "torch.npu", "__doc__": f"Legacy type: {_dtype} on the npu."}
+    globals()[f"{_name}Storage"] = _StorageType.__class__(f"{_name}Storage", (_StorageType,), {**_body, "_dtype": _dtype})
     __all__.append(f"{_name}Storage")
     if _name in _DTYPES:
         _body |= {"__qualname__": f"{_name}Tensor", "dtype": _dtype}

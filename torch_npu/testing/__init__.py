@@ -9,6 +9,8 @@ import unittest
 import torch
 from torch.utils._pytree import tree_map_only
 
+from torch_npu import npu
+
 os.environ["TORCH_NPU_FALLBACK_CPU_DISABLE"] = "1"
 
 __all__ = ["TestCase"]
@@ -20,7 +22,7 @@ class TestCase(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        if not torch.npu.is_available():
+        if not npu.is_available():
             raise unittest.SkipTest("no npu is available")
 
     def assert_equal(self, actual, expected, **tolerances) -> None:

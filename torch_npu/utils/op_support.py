@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from torch_npu import _C
+from torch_npu import _C, npu
 
 _COMPOSITE = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
 
@@ -15,7 +15,7 @@ def op_support() -> dict[str, str]:
     native: an operator of the device library; extension: one that CANN has no name for; composite: made of other
     operators by torch; fallback: computed on the CPU, counted by `fallback_counts()`; unsupported: not on the CPU either.
     """
-    torch.npu.init()  # operators that the device library lacks are withdrawn then
+    npu.init()  # operators that the device library lacks are withdrawn then
     kernels = dict(_C.operators())
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     support = {}

@@ -7,6 +7,8 @@ __all__ = ["FastBatchNorm1d", "FastBatchNorm2d", "FastBatchNorm3d", "FastSyncBat
 
 
 class _Int32Counter:
+    num_batches_tracked: torch.Tensor | None
+
     def __init__(self, *args, **kwargs) -> None:
         super().__init__(*args, **kwargs)
         if self.num_batches_tracked is not None:

@@ -31,7 +31,7 @@ class Focus(nn.Module):
 
     def __init__(self, c1, c2, k=1, s=1, p=None, g=1, act=True) -> None:
         super().__init__()
-        padding = p if p is not None else k // 2 if isinstance(k, int) else [n // 2 for n in k]
+        padding = p if p is not None else k // 2 if isinstance(k, int) else tuple(n // 2 for n in k)
         self.conv = nn.Conv2d(c1 * 4, c2, k, s, padding, groups=g, bias=False)
         self.bn = nn.BatchNorm2d(c2)
         self.act = nn.SiLU() if act is True else act if isinstance(act, nn.Module) else nn.Identity()

@@ -36,7 +36,7 @@ class ModulatedDeformConv(nn.Module):
             nn.init.zeros_(self.bias)
         if self.conv_offset is not None:
             nn.init.zeros_(self.conv_offset.weight)
-            nn.init.zeros_(self.conv_offset.bias)
+            nn.init.zeros_(self.conv_offset.bias)  # type: ignore[arg-type] # made with a bias
 
     def forward(self, x, offset=None, mask=None):
         if self.conv_offset is not None:

@@ -1,6 +1,6 @@
 """Copies the next batch of a loader to the card while the current one is computed with."""
 
-import torch
+from torch_npu import npu
 
 __all__ = ["Prefetcher"]
 
@@ -10,7 +10,7 @@ class Prefetcher:
 
     def __init__(self, loader, stream=None) -> None:
         self.loader = iter(loader)
-        self.stream = stream if stream is not None else torch.npu.Stream()
+        self.stream = stream if stream is not None else npu.Stream()
         self.preload()
 
     def preload(self) -> None:
@@ -18,11 +18,11 @@ class Prefetcher:
         if batch is None:
             self.next_input = self.next_target = None
             return
-        with torch.npu.stream(self.stream):
+        with npu.stream(self.stream):
             self.next_input, self.next_target = (tensor.npu(non_blocking=True) for tensor in batch)
 
     def next(self):
-        current = torch.npu.current_stream()
+        current = npu.current_stream()
         current.wait_stream(self.stream)
         result = self.next_input, self.next_target
         for tensor in result:

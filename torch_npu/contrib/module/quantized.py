@@ -20,6 +20,8 @@ class LinearQuant(nn.Module):
         self.register_buffer("pertoken_scale", torch.ones(1, device=device) if pertoken_scale else None)
         self.register_buffer("bias", torch.zeros(out_features, dtype=torch.int32, device=device) if bias else None)
 
+    weight: torch.Tensor
+
     def forward(self, linear_quant_input: torch.Tensor) -> torch.Tensor:
         return torch.ops.npu.npu_quant_matmul(linear_quant_input, self.weight.t(), self.scale, offset=self.offset,
                                               pertoken_scale=self.pertoken_scale, bias=self.bias, output_dtype=self.output_dtype)
@@ -46,6 +48,8 @@ class LinearWeightQuant(nn.Module):
         self.register_buffer("quant_scale", torch.ones(out_features, device=device) if quant_scale else None)
         self.register_buffer("quant_offset", torch.zeros(out_features, device=device) if quant_offset else None)
         self.register_buffer("bias", torch.zeros(out_features, **options) if bias else None)
+
+    weight: torch.Tensor
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.ops.npu.npu_weight_quant_batchmatmul(x, self.weight.t(), self.antiquant_scale, self.antiquant_offset,
