@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . ci/environment.sh requirements-test.txt
+export NPU_WERROR=ON  # warnings are errors here, not for users with another compiler
 bash ci/install.sh
 
 failed=""
@@ -13,6 +14,10 @@ stage() {
   echo
   echo "== $name: $*"
   "$@" || failed="$failed $name"
+}
+
+formatted() {
+  find abi csrc softnpu test -name '*.cpp' -o -name '*.h' | xargs clang-format --dry-run --Werror
 }
 
 cpp_tests() {
@@ -26,6 +31,8 @@ cpp_tests() {
 stage layers python tools/check_layers.py build
 stage symbols python tools/check_symbols.py build
 stage lint ruff check --quiet .
+stage format formatted
+stage types mypy
 stage c++ cpp_tests
 stage official bash ci/official.sh
 stage python pytest -n auto "$@"

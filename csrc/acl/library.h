@@ -25,37 +25,38 @@ namespace npu::acl {
 enum class Provider { cann, softnpu };
 
 // Runtime functions every provider must have. The type of each member is the prototype in abi/.
-#define NPU_ACL_REQUIRED(X)                                                                                           \
-  X(aclInit)                                                                                                          \
-  X(aclFinalize) X(aclGetRecentErrMsg) X(aclrtSetDevice) X(aclrtGetDevice) X(aclrtResetDevice) X(aclrtGetDeviceCount) \
-      X(aclrtGetSocName) X(aclrtSynchronizeDevice) X(aclrtCreateStreamWithConfig) X(aclrtDestroyStream)               \
-          X(aclrtSynchronizeStream) X(aclrtStreamQuery) X(aclrtStreamWaitEvent) X(aclrtCreateEventExWithFlag)         \
-              X(aclrtDestroyEvent) X(aclrtRecordEvent) X(aclrtQueryEventStatus) X(aclrtSynchronizeEvent)              \
-                  X(aclrtEventElapsedTime) X(aclrtMalloc) X(aclrtMallocAlign32) X(aclrtFree) X(aclrtMallocHost)       \
-                      X(aclrtFreeHost) X(aclrtMemset) X(aclrtMemsetAsync) X(aclrtMemcpy) X(aclrtMemcpyAsync)          \
-                          X(aclrtGetMemInfo) X(aclCreateTensor) X(aclDestroyTensor) X(aclCreateScalar)                \
-                              X(aclDestroyScalar) X(aclCreateIntArray) X(aclDestroyIntArray) X(aclCreateBoolArray)    \
-                                  X(aclDestroyBoolArray) X(aclCreateTensorList) X(aclDestroyTensorList)               \
-                                      X(aclCreateScalarList) X(aclDestroyScalarList) X(aclGetViewShape)
+// clang-format off
+#define NPU_ACL_REQUIRED(X)                                                                                            \
+  X(aclInit) X(aclFinalize) X(aclGetRecentErrMsg) X(aclrtSetDevice) X(aclrtGetDevice) X(aclrtResetDevice)              \
+  X(aclrtGetDeviceCount) X(aclrtGetSocName) X(aclrtSynchronizeDevice) X(aclrtCreateStreamWithConfig)                   \
+  X(aclrtDestroyStream) X(aclrtSynchronizeStream) X(aclrtStreamQuery) X(aclrtStreamWaitEvent)                          \
+  X(aclrtCreateEventExWithFlag) X(aclrtDestroyEvent) X(aclrtRecordEvent) X(aclrtQueryEventStatus)                      \
+  X(aclrtSynchronizeEvent) X(aclrtEventElapsedTime) X(aclrtMalloc) X(aclrtMallocAlign32) X(aclrtFree)                  \
+  X(aclrtMallocHost) X(aclrtFreeHost) X(aclrtMemset) X(aclrtMemsetAsync) X(aclrtMemcpy) X(aclrtMemcpyAsync)            \
+  X(aclrtGetMemInfo) X(aclCreateTensor) X(aclDestroyTensor) X(aclCreateScalar) X(aclDestroyScalar)                     \
+  X(aclCreateIntArray) X(aclDestroyIntArray) X(aclCreateBoolArray) X(aclDestroyBoolArray) X(aclCreateTensorList)       \
+  X(aclDestroyTensorList) X(aclCreateScalarList) X(aclDestroyScalarList) X(aclGetViewShape)
+// clang-format on
 
 // Functions a provider may lack: null then, and the feature behind it degrades.
-#define NPU_ACL_OPTIONAL(X)                                                                                     \
-  X(aclsysGetCANNVersion)                                                                                       \
-  X(aclsysGetVersionStr) X(aclrtGetDeviceInfo) X(aclGetDeviceCapability) X(aclGetCannAttribute)                 \
-      X(aclrtDeviceCanAccessPeer) X(aclrtDeviceEnablePeerAccess) X(aclrtDeviceGetUuid) X(aclrtDeviceTaskAbort)  \
-          X(aclrtDestroyStreamForce) X(aclrtSynchronizeStreamWithTimeout) X(aclrtSynchronizeDeviceWithTimeout)  \
-              X(aclrtSetStreamFailureMode) X(aclrtStreamGetId) X(aclrtLaunchHostFunc) X(aclrtEventGetTimestamp) \
-                  X(aclrtPointerGetAttributes) X(aclrtGetDeviceUtilizationRate) X(aclrtSetSysParamOpt)          \
-                      X(aclrtCtxSetSysParamOpt) X(aclrtSetDeviceSatMode) X(aclrtIpcMemGetExportKey)             \
-                          X(aclrtIpcMemImportByKey) X(aclrtIpcMemClose) X(aclrtReserveMemAddress)               \
-                              X(aclrtReleaseMemAddress) X(aclrtMapMem) X(aclrtUnmapMem) X(aclrtMallocPhysical)  \
-                                  X(aclrtFreePhysical) X(aclrtGetPrimaryCtxState)
+// clang-format off
+#define NPU_ACL_OPTIONAL(X)                                                                                            \
+  X(aclsysGetCANNVersion) X(aclsysGetVersionStr) X(aclrtGetDeviceInfo) X(aclGetDeviceCapability)                       \
+  X(aclGetCannAttribute) X(aclrtDeviceCanAccessPeer) X(aclrtDeviceEnablePeerAccess) X(aclrtDeviceGetUuid)              \
+  X(aclrtDeviceTaskAbort) X(aclrtDestroyStreamForce) X(aclrtSynchronizeStreamWithTimeout)                              \
+  X(aclrtSynchronizeDeviceWithTimeout) X(aclrtSetStreamFailureMode) X(aclrtStreamGetId) X(aclrtLaunchHostFunc)         \
+  X(aclrtEventGetTimestamp) X(aclrtPointerGetAttributes) X(aclrtGetDeviceUtilizationRate) X(aclrtSetSysParamOpt)       \
+  X(aclrtCtxSetSysParamOpt) X(aclrtSetDeviceSatMode) X(aclrtIpcMemGetExportKey) X(aclrtIpcMemImportByKey)              \
+  X(aclrtIpcMemClose) X(aclrtReserveMemAddress) X(aclrtReleaseMemAddress) X(aclrtMapMem) X(aclrtUnmapMem)              \
+  X(aclrtMallocPhysical) X(aclrtFreePhysical) X(aclrtGetPrimaryCtxState)
+// clang-format on
 
 // Executor functions of the operator library, optional too. Null until the first op_symbol() has loaded that library.
-#define NPU_ACL_OPERATOR(X)                                                                         \
-  X(CanUsePTACache)                                                                                 \
-  X(InitPTACacheThreadLocal) X(UnInitPTACacheThreadLocal) X(PTAFindExecCache) X(SetPTACacheHashKey) \
-      X(AddTensorAddrToCachedList) X(aclDestroyAclOpExecutor)
+// clang-format off
+#define NPU_ACL_OPERATOR(X)                                                                                            \
+  X(CanUsePTACache) X(InitPTACacheThreadLocal) X(UnInitPTACacheThreadLocal) X(PTAFindExecCache)                        \
+  X(SetPTACacheHashKey) X(AddTensorAddrToCachedList) X(aclDestroyAclOpExecutor)
+// clang-format on
 
 struct Api {
 #define NPU_ACL_MEMBER(name) decltype(&::name) name = nullptr;

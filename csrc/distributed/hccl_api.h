@@ -11,17 +11,20 @@
 namespace npu::hccl {
 
 // What every provider must have.
-#define NPU_HCCL_REQUIRED(X)                                                                                     \
-  X(HcclGetRootInfo)                                                                                             \
-  X(HcclCommInitRootInfo)                                                                                        \
-  X(HcclCommDestroy)                                                                                             \
-  X(HcclGetCommAsyncError) X(HcclAllReduce) X(HcclBroadcast) X(HcclAllGather) X(HcclReduceScatter) X(HcclReduce) \
-      X(HcclAlltoAllV) X(HcclSend) X(HcclRecv) X(HcclBatchSendRecv)
+// clang-format off
+#define NPU_HCCL_REQUIRED(X)                                                                                          \
+  X(HcclGetRootInfo)                                                                                                  \
+  X(HcclCommInitRootInfo)                                                                                             \
+  X(HcclCommDestroy) X(HcclGetCommAsyncError) X(HcclAllReduce) X(HcclBroadcast) X(HcclAllGather) X(HcclReduceScatter) \
+      X(HcclReduce) X(HcclAlltoAllV) X(HcclSend) X(HcclRecv) X(HcclBatchSendRecv)
+// clang-format on
 
 // What one may lack: null then.
+// clang-format off
 #define NPU_HCCL_OPTIONAL(X)    \
   X(HcclCommInitRootInfoConfig) \
   X(HcclGetCommConfigCapability) X(HcclGetCommName) X(HcclAllGatherV) X(HcclReduceScatterV)
+// clang-format on
 
 struct Api {
 #define NPU_HCCL_MEMBER(name) decltype(&::name) name = nullptr;

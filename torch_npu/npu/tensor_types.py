@@ -2,7 +2,7 @@
 
 import torch
 from torch._utils import classproperty
-from torch.storage import _LegacyStorage, _warn_typed_storage_removal
+from torch.storage import _LegacyStorage, _LegacyStorageMeta, _warn_typed_storage_removal
 
 _DTYPES = {
     "BFloat16": torch.bfloat16,
@@ -55,7 +55,7 @@ __all__ = []
 for _name, _dtype in {**_DTYPES, **_STORAGES_ONLY}.items():
     # torch finds the device of a legacy storage type in the last part of its module's name.
     _body: dict[str, object] = {"__module__": "torch.npu", "__doc__": f"Legacy type: {_dtype} on the npu."}
-    globals()[f"{_name}Storage"] = _StorageType.__class__(f"{_name}Storage", (_StorageType,), {**_body, "_dtype": _dtype})
+    globals()[f"{_name}Storage"] = _LegacyStorageMeta(f"{_name}Storage", (_StorageType,), {**_body, "_dtype": _dtype})
     __all__.append(f"{_name}Storage")
     if _name in _DTYPES:
         _body |= {"__qualname__": f"{_name}Tensor", "dtype": _dtype}
