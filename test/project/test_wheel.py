@@ -68,6 +68,18 @@ def test_libraries_hold_no_path_of_the_build(unpacked):
         assert root not in library.read_bytes(), library.name
 
 
+def test_libraries_are_hardened(unpacked):
+    """Addresses are bound and read-only before main(), the stack does not execute, functions with buffers have canaries."""
+    for library in unpacked.rglob("*.so"):
+        dynamic, segments = run("readelf", "-d", str(library)).stdout, run("readelf", "-lW", str(library)).stdout
+        assert re.search(r"\bNOW\b", dynamic) and "GNU_RELRO" in segments, library.name
+        assert re.search(r"GNU_STACK.* RW ", segments), library.name
+    for name in ("softnpu/lib64/libsoftnpu.so", "softnpu/lib64/libopapi.so", "lib/libtorch_npu.so"):
+        symbols = run("readelf", "--dyn-syms", "-W", str(unpacked / "torch_npu" / name)).stdout
+        assert "__stack_chk_fail" in symbols, name
+        assert "libopapi" in name or re.search(r"__\w+_chk@", symbols), name  # libopapi calls nothing that glibc checks
+
+
 def test_autoload_entry_point(unpacked):
     entry_points = (unpacked / "torch_npu-2.13.0.dist-info/entry_points.txt").read_text()
     assert "[torch.backends]\ntorch_npu = torch_npu:_autoload" in entry_points
