@@ -29,7 +29,9 @@ def register() -> None:
         ForkingPickler.register(cls, _reduce_tensor)
     custom_ops.register()
     after_import("torch._dynamo.device_interface", _register_interface)
+    after_import("torch._dynamo", _register_rules)
     after_import("torch._inductor.codegen.common", _register_inductor)
+    after_import("torch._inductor.compile_fx", _wrap_inductor)
     after_import("torch.nn.attention.flex_attention", _allow_flex_attention)
     after_import("torchvision.extension", _torchvision.add)
     if torch.distributed.is_available():
@@ -46,10 +48,22 @@ def _register_interface(device_interface) -> None:
     device_interface.register_interface_for_device("npu", NpuInterface)
 
 
+def _register_rules(dynamo) -> None:
+    from torch_npu.npu import _dynamo_rules
+
+    _dynamo_rules.register()
+
+
 def _register_inductor(common) -> None:
     from torch_npu.npu import _inductor
 
     _inductor.register(common)
+
+
+def _wrap_inductor(compile_fx) -> None:
+    from torch_npu.npu import _inductor
+
+    _inductor.wrap_entry(compile_fx)
 
 
 def _allow_flex_attention(module) -> None:

@@ -1,5 +1,7 @@
 """The legacy types torch.npu.FloatTensor and torch.npu.FloatStorage, one for each of torch.cuda's."""
 
+import sys
+
 import torch
 from torch._utils import classproperty
 from torch.storage import _LegacyStorage, _LegacyStorageMeta, _warn_typed_storage_removal
@@ -28,6 +30,19 @@ class _TensorType(type):
 
     def __instancecheck__(cls, instance) -> bool:
         return isinstance(instance, torch.Tensor) and instance.device.type == "npu" and instance.dtype == cls.dtype
+
+    def __subclasscheck__(cls, subclass) -> bool:
+        """Dynamo asks this of a tensor's class instead of the above, which knows the tensor: that must end its graph."""
+        if sys._getframe(1).f_globals.get("__name__", "").startswith("torch._dynamo."):
+            from torch._dynamo.exc import unimplemented
+
+            unimplemented(
+                gb_type="isinstance with a legacy tensor type of npu",
+                context=f"isinstance(tensor, {cls.__name__})",
+                explanation="the answer depends on the tensor's device and dtype, which Dynamo does not hand on",
+                hints=[f"Write tensor.is_npu and tensor.dtype == {cls.dtype}"],
+            )
+        return super().__subclasscheck__(subclass)
 
     def __call__(cls, *args):
         """Takes sizes (uninitialised), a sequence or a tensor, like torch.FloatTensor."""

@@ -13,7 +13,7 @@ from torch.jit import _builtins
 from torch.utils import _device
 
 from torch_npu._after_import import after_import
-from torch_npu.contrib._transfer import arguments, script, table, wrappers
+from torch_npu.contrib._transfer import arguments, dynamo, script, table, wrappers
 from torch_npu.contrib._transfer.report import Report, Row
 
 _MISSING = object()
@@ -53,6 +53,7 @@ def apply(exclude: Iterable[str]) -> None:
         _patch(name, f"rewrites {_words(spec)}", lambda old, row, spec=spec: wrappers.stand_in(old, spec, row))
     _patch("torch.jit.frontend.parse_def", "TorchScript sources: cuda means npu", script.make_parse_def)
     torch.serialization.register_package(15, lambda obj: None, cuda_checkpoints)
+    dynamo.apply()
 
 
 def undo() -> None:
@@ -69,6 +70,7 @@ def undo() -> None:
         if not inspect.isclass(owner) and (new := owner.__dict__.get(name)) is not None:
             _builtins._get_builtin_table().pop(id(new), None)
         delattr(owner, name) if old is _MISSING else setattr(owner, name, old)
+    dynamo.undo()
     _rows.clear()
     _pending.clear()
     excluded.clear()
@@ -130,6 +132,7 @@ def _change(owner, path: list[str], target: str, effect: str, make) -> None:
     _saved.append((owner, name, _own(owner, name)))
     setattr(owner, name, staticmethod(new) if name == "__new__" else new)
     _rows[target] = row
+    dynamo.redirect(target, old, new)
     operator = _builtins._find_builtin(old) if not inspect.isclass(owner) and callable(old) else None
     if operator is not None:  # TorchScript knows torch's functions by identity
         _builtins._register_builtin(new, operator)

@@ -43,6 +43,17 @@ def _is_cuda(original, row):
     return property(is_cuda)
 
 
+def _is_cuda_in_dynamo(original, row):
+    """Dynamo folds tensor.is_cuda by itself."""
+
+    def method_attr_is_cuda(self, tx):
+        from torch._dynamo.variables import ConstantVariable
+
+        return None if self.device is None else ConstantVariable.create(self.device.type in ("npu", "cuda"))
+
+    return method_attr_is_cuda
+
+
 def _tensor_type(original, row):
     """x.type("torch.cuda.FloatTensor") and x.type(torch.cuda.FloatTensor)."""
 
@@ -72,20 +83,33 @@ def _set_default_tensor_type(original, row):
     return set_default_tensor_type
 
 
-def _is_available(original, row):
-    """Whether a script should take its GPU path: whether there is an npu. See table.TOLD_THE_TRUTH for the exceptions."""
+def is_available_for(module: str) -> bool:
+    """Whether code of a module should take its GPU path: whether there is an npu. See table.TOLD_THE_TRUTH for the exceptions."""
     from torch_npu.contrib._transfer import patches
 
-    truth = {*TOLD_THE_TRUTH, *(name for name in patches.excluded if not name.startswith("torch."))}
+    package = module.partition(".")[0]
+    return package not in (*TOLD_THE_TRUTH, *patches.excluded) and torch.npu.is_available()
 
+
+def _is_available(original, row):
     def is_available() -> bool:
-        package = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
-        if package in truth:
-            return original()
-        row.uses += 1
-        return torch.npu.is_available()
+        available = is_available_for(sys._getframe(1).f_globals.get("__name__", ""))
+        row.uses += available
+        return available
 
     return is_available
+
+
+def _get_device_properties(original, row):
+    """Inductor asks for what a CUDA or ROCm build of torch answers, and expects that any other refuses."""
+
+    def get_device_properties(device=None):
+        if sys._getframe(1).f_globals.get("__name__", "").startswith("torch._inductor."):
+            raise AssertionError("Torch not compiled with CUDA enabled")
+        row.uses += 1
+        return torch.npu.get_device_properties(arguments.device(device))
+
+    return get_device_properties
 
 
 def _is_nccl_available(original, row):
@@ -148,6 +172,7 @@ REPLACEMENTS: dict[str, Callable] = {
     "torch:Tensor.is_cuda": _is_cuda,
     "torch:Tensor.type": _tensor_type,
     "torch.nn:Module.cuda": _module_cuda,
+    "torch._dynamo.variables.tensor:TensorVariable.method_attr_is_cuda": _is_cuda_in_dynamo,
     "torch:UntypedStorage.cuda": _storage_cuda,
     "torch:UntypedStorage.is_cuda": _is_cuda,
     "torch:TypedStorage.cuda": _storage_cuda,
@@ -156,6 +181,7 @@ REPLACEMENTS: dict[str, Callable] = {
     "torch.get_autocast_gpu_dtype": _no_arguments(lambda: torch.get_autocast_dtype("npu")),
     "torch.set_autocast_gpu_dtype": _no_arguments(lambda dtype: torch.set_autocast_dtype("npu", dtype)),
     "torch.cuda.is_available": _is_available,
+    "torch.cuda.get_device_properties": _get_device_properties,
     "torch.cuda.get_device_capability": _no_arguments(lambda device=None: capability()),
     "torch_npu._C:_NPUDeviceProperties.major": _capability_part(0),
     "torch_npu._C:_NPUDeviceProperties.minor": _capability_part(1),
