@@ -6,11 +6,11 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <immintrin.h>
 
 #include <cstring>
 #include <sstream>
 
+#include "float_flags.h"
 #include "runtime/address.h"
 #include "runtime/error.h"
 
@@ -22,17 +22,17 @@ namespace {
 // no autograd or autocast, no profiler callback, the launching thread's floating-point flags and thread count.
 class CleanState {
  public:
-  CleanState(unsigned int mxcsr, int threads)
+  CleanState(uint64_t flags, int threads)
       : dispatch_(c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
                   c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::default_excluded_set),
-        mxcsr_(_mm_getcsr()),
+        flags_(float_flags()),
         threads_(at::get_num_threads()) {
     if (at::hasCallbacks()) no_profiler_.emplace(false);  // costly to switch: only when somebody listens
-    if (mxcsr != mxcsr_) _mm_setcsr(mxcsr);
+    if (flags != flags_) set_float_flags(flags);
     if (threads != threads_) at::set_num_threads(threads), restore_threads_ = true;
   }
   ~CleanState() {
-    if (_mm_getcsr() != mxcsr_) _mm_setcsr(mxcsr_);
+    if (float_flags() != flags_) set_float_flags(flags_);
     if (restore_threads_) at::set_num_threads(threads_);
   }
 
@@ -40,7 +40,7 @@ class CleanState {
   c10::impl::ForceDispatchKeyGuard dispatch_;
   std::optional<at::RecordFunctionGuard> no_profiler_;
   c10::AutoGradMode no_grad_{false};
-  unsigned int mxcsr_;
+  uint64_t flags_;
   int threads_;
   bool restore_threads_ = false;
 };
@@ -77,12 +77,12 @@ struct Describe {
 }  // namespace
 
 void Call::capture_thread_state() {
-  mxcsr_ = _mm_getcsr();
+  float_flags_ = float_flags();
   threads_ = at::get_num_threads();
 }
 
 void Call::compute() {
-  CleanState clean(mxcsr_, threads_);
+  CleanState clean(float_flags_, threads_);
   op.run(*this);
   if (!layouts_.empty()) restore_layouts();
 }

@@ -137,7 +137,7 @@ class Call final : public aclOpExecutor {
   std::unique_ptr<at::TensorIterator> iterator_;
   bool prepared_ = false;
   c10::SmallVector<int64_t, 12> layouts_;  // of the written tensors: their rank, then their strides
-  unsigned int mxcsr_ = 0;
+  uint64_t float_flags_ = 0;  // see float_flags.h
   int threads_ = 0;
 };
 
