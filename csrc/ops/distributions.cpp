@@ -98,6 +98,8 @@ Tensor& multinomial_out(const Tensor& self, int64_t num_samples, bool replacemen
   TORCH_CHECK(num_samples > 0, "cannot sample n_sample <= 0 samples");
   TORCH_CHECK(replacement || num_samples <= self.size(-1),
               "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  // Upstream's limit on every device: categories are counted in float.
+  TORCH_CHECK(self.size(-1) <= int64_t{1} << 24, "number of categories cannot exceed 2^24");
   CardGuard guard(self);
   Target target(out, self.dim() == 1 ? sized({num_samples}, at::kLong) : sized({self.size(0), num_samples}, at::kLong));
   if (out.numel() == 0) return out;

@@ -113,3 +113,13 @@ def test_fork_rng():
 def test_seed_before_first_use_is_kept(check):
     numbers = "print(torch.rand(3, device='npu').tolist())"
     assert check("torch.manual_seed(5)\n" + numbers) == check("torch.empty(1, device='npu'); torch.manual_seed(5)\n" + numbers)
+
+
+def test_multinomial_refuses_too_many_categories():
+    with pytest.raises(RuntimeError) as cpu:
+        torch.multinomial(torch.ones(2**24 + 1), 3)
+    with pytest.raises(RuntimeError) as npu:
+        torch.multinomial(torch.ones(2**24 + 1, device="npu"), 3)
+    assert type(npu.value) is type(cpu.value)
+    assert str(npu.value).splitlines()[0] == str(cpu.value).splitlines()[0] == "number of categories cannot exceed 2^24"
+    assert torch.multinomial(torch.ones(2**24, device="npu"), 3).shape == (3,)
