@@ -30,16 +30,21 @@ class Result:
     status: str = "none"
     samples: int = 0
     detail: str = ""
+    random: int = 0  # of the samples: drawn at random, so values are compared with a second run of the same seed, not with the CPU
 
 
 class FindsRandom(TorchDispatchMode):
-    """Notes whether a random operator was called."""
+    """Notes whether random numbers were drawn on the CPU. Dropout with p=0, for one, draws none."""
 
     found = False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.found |= torch.Tag.nondeterministic_seeded in func.tags
-        return func(*args, **(kwargs or {}))
+        if self.found or torch.Tag.nondeterministic_seeded not in func.tags:
+            return func(*args, **(kwargs or {}))
+        before = torch.get_rng_state()
+        result = func(*args, **(kwargs or {}))
+        self.found = not torch.equal(before, torch.get_rng_state())
+        return result
 
 
 def pairs(dtypes: Sequence[torch.dtype]) -> list[tuple[str, torch.dtype]]:
@@ -101,7 +106,7 @@ class Comparison:
     def __init__(self, name: str, dtype: torch.dtype, limit: int | None = None, device: str = "npu"):
         self.name, self.op, self.dtype, self.limit, self.device = name, OPS[name], dtype, limit, device
         self.tolerances = tolerances(self.op, dtype)
-        self.compare_values = self.op.name not in UNINITIALISED
+        self.random = False  # whether the sample at hand is
 
     def run(self) -> dict[str, Result]:
         results = {"forward": self.check(self.forward, requires_grad=False)}
@@ -122,6 +127,7 @@ class Comparison:
             result.detail = f"no samples: {error}"
             return result
         for number, sample in enumerate(samples):
+            self.random = False
             try:
                 checked = function(sample)
             except Exception as error:
@@ -131,7 +137,7 @@ class Comparison:
                 recover()
                 return result
             if checked:
-                result.status, result.samples = "pass", result.samples + 1
+                result.status, result.samples, result.random = "pass", result.samples + 1, result.random + self.random
         return result
 
     # Each of these returns False if the CPU refuses the sample.
@@ -142,18 +148,35 @@ class Comparison:
         return place(sample.input, self.device), place(sample.args, rest), place({**sample.kwargs, **(extra or {})}, rest)
 
     def reference(self, function: Callable, sample):
-        """What the CPU gives, or None if it raises; notes whether values can be compared at all."""
-        def compute():
-            arguments = place((sample.input, sample.args, sample.kwargs), "cpu")
-            return function(arguments[0], *arguments[1], **arguments[2])
-
+        """What the CPU gives, or None if it raises; notes whether that was drawn at random."""
         try:
-            with FindsRandom() as watch:
-                compute()
-            self.compare_values &= not watch.found
-            return compute()  # without the mode, under which some operators on conjugated views compute something else
+            self.random = self.draws(function, sample)
+            value, args, kwargs = place((sample.input, sample.args, sample.kwargs), "cpu")
+            return function(value, *args, **kwargs)  # without a mode, under which some operators on conjugated views compute something else
         except Exception:
             return None
+
+    def draws(self, function: Callable, sample) -> bool:
+        """Whether the result is drawn at random on the CPU."""
+        value, args, kwargs = place((sample.input, sample.args, sample.kwargs), "cpu")
+        with FindsRandom() as watch:
+            function(value, *args, **kwargs)
+        return watch.found
+
+    def assert_repeats(self, function: Callable, sample) -> None:
+        """What was drawn at random is the same again with the same seed, and something else with another one."""
+        def drawn(seed: int, device: str) -> list[torch.Tensor]:
+            value, args, kwargs = self.arguments(sample) if device != "cpu" else place((sample.input, sample.args, sample.kwargs), "cpu")
+            torch.manual_seed(seed)
+            result = tensors(function(value, *args, **kwargs))
+            return [t.detach().cpu() for t in (result or tensors(value))]
+
+        first, again, other = (drawn(seed, self.device) for seed in (1, 1, 2))
+        for a, b in zip(first, again, strict=True):
+            assert a.layout is not torch.strided or torch.equal(a.nan_to_num(), b.nan_to_num()), "two runs with the same seed differ"
+        ours = all(torch.equal(a, b) for a, b in zip(first, other))
+        theirs = all(torch.equal(a, b) for a, b in zip(drawn(1, "cpu"), drawn(2, "cpu")))
+        assert ours <= theirs, "two runs with different seeds are equal"
 
     def forward(self, sample) -> bool:
         expected = self.reference(self.op, sample)
@@ -161,6 +184,8 @@ class Comparison:
             return False
         args = self.arguments(sample)
         self.assert_equal(self.op(args[0], *args[1], **args[2]), expected)
+        if self.random:
+            self.assert_repeats(self.op, sample)
         return True
 
     def out(self, sample) -> bool:
@@ -181,7 +206,14 @@ class Comparison:
     def inplace(self, sample) -> bool:
         if sample.broadcasts_input or not isinstance(sample.input, torch.Tensor):
             return False
-        return self.same_effect(self.op.inplace_variant, sample, {}, strict=True)
+        try:
+            self.random = self.draws(self.op.inplace_variant, sample)
+        except Exception:  # so must the npu
+            self.random = False
+        checked = self.same_effect(self.op.inplace_variant, sample, {}, strict=True)
+        if self.random:
+            self.assert_repeats(self.op.inplace_variant, sample)
+        return checked
 
     def same_effect(self, function: Callable, sample, extra: dict, strict: bool, values=None) -> bool:
         """Same results, same changed arguments, or the same exception type; not strict: the npu may accept more.
@@ -221,8 +253,8 @@ class Comparison:
             results = [t for t in tensors(result) if t.requires_grad]
             if not results:
                 return None
-            torch.manual_seed(1)
-            seeds = [torch.randn(t.shape, dtype=t.dtype).to(t.device) for t in results]
+            generator = torch.Generator().manual_seed(1)  # of its own: drawing from torch's means that the operator is random
+            seeds = [torch.randn(t.shape, dtype=t.dtype, generator=generator).to(t.device) for t in results]
             return torch.autograd.grad(results, leaves, seeds, allow_unused=True)
 
         expected = self.reference(gradients, sample)
@@ -233,17 +265,18 @@ class Comparison:
         return True
 
     def assert_equal(self, actual, expected) -> None:
+        compare_values = not self.random and self.op.name not in UNINITIALISED
         got, want = tree_flatten(actual)[0], tree_flatten(expected)[0]
         assert len(got) == len(want), f"{len(got)} results, the CPU has {len(want)}"
         for a, e in zip(got, want):
             if not isinstance(e, torch.Tensor):
-                if self.compare_values and not isinstance(e, (str, torch.device)) and isinstance(e, (int, float, complex)):
+                if compare_values and not isinstance(e, (str, torch.device)) and isinstance(e, (int, float, complex)):
                     torch.testing.assert_close(a, e, equal_nan=True)
                 continue
             if not (a.is_cpu and self.op.name in HOST_ARGUMENTS):
                 assert a.device.type == self.device, f"the result is on {a.device}"
             a, e = a.detach().cpu(), e.detach()
-            if self.compare_values:
+            if compare_values:
                 torch.testing.assert_close(a, e, equal_nan=True, **self.tolerances)
             else:
                 assert (a.shape, a.dtype) == (e.shape, e.dtype), f"{a.dtype}{list(a.shape)}, the CPU has {e.dtype}{list(e.shape)}"

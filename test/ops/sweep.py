@@ -53,6 +53,13 @@ def routes(answers: dict[tuple[str, str], dict]) -> str:
             f"through CANN names only, {extended} through extension entries, {on_cpu} through the CPU fallback")
 
 
+def randomness(answers: dict[tuple[str, str], dict]) -> str:
+    """How many samples could not be compared by value."""
+    checks = [check for answer in answers.values() for check in answer["checks"].values()]
+    return (f"; of {sum(check['samples'] for check in checks)} samples {sum(check['random'] for check in checks)} are drawn at random: "
+            "compared by shape, type and repetition")
+
+
 def summary(answers: dict[tuple[str, str], dict]) -> str:
     names = list(dict.fromkeys(check for a in answers.values() for check in a["checks"]))
     heads = ["dtype", *(f"{check} pass / checked" for check in names), "pairs passing"]
@@ -66,7 +73,7 @@ def summary(answers: dict[tuple[str, str], dict]) -> str:
         whole = Counter(map(pair_status, chosen))
         cells.append(f"{whole['pass']} / {len(chosen) - whole['none']}")
         lines.append(f"| {dtype} | " + " | ".join(cells) + " |")
-    lines += ["", routes(answers)]
+    lines += ["", routes(answers) + randomness(answers)]
     missing = Counter(name for a in answers.values() for name in a["missing"])
     lines += ["", "Operators without kernel, by pairs that need them:", ""]
     lines += [f"- {name}: {count}" for name, count in missing.most_common()] or ["none"]
@@ -118,7 +125,8 @@ def main() -> int:
     (options.out / "sweep.json").write_text(json.dumps(rows, indent=1))
     (options.out / "sweep.md").write_text(summary(answers))
     print(*summary(answers).split("\n\n")[:2], sep="\n\n")
-    surprises = [text for (op, dtype), answer in sorted(answers.items()) for text in expect.surprises(op, dtype, answer["checks"])]
+    surprises = [text for (op, dtype), answer in sorted(answers.items())
+                 for text in expect.surprises(op, dtype, answer["checks"], options.limit is None)]
     if options.database == "trace" and not options.op:
         surprises += hidden_copies.stale({op: answer.get("found", []) for (op, _), answer in answers.items()})
     print(*surprises, sep="\n")
