@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "acl/config.h"
+#include "acl/op_compiler.h"
 
 namespace npu::acl {
 
@@ -186,6 +187,11 @@ void* op_symbol(const char* name) {
 
 void* hccl_symbol(const char* name) {
   static void* const handle = open_library(loaded_library().choice, "libhccl.so");
+  return dlsym(handle, name);
+}
+
+void* op_compiler_symbol(const char* name) {
+  static void* const handle = open_library(loaded_library().choice, "libacl_op_compiler.so");
   return dlsym(handle, name);
 }
 

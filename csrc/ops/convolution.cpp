@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <ATen/native/ConvUtils.h>
 
+#include "cube_math.h"
 #include "exec.h"
 #include "registry.h"
 #include "tensor.h"
@@ -30,7 +31,7 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
                    input.scalar_type(), at::native::_conv_suggest_memory_format_impl(input, weight, /*enabled=*/true));
   if (out.numel() == 0) return out;
   NPU_EXEC(aclnnConvolution, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, out,
-           cube_math_type());
+           convolution_math_type());
   return out;
 }
 
@@ -46,7 +47,7 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
   if (mask[1]) grad_weight = at::empty_like(weight);
   if (mask[2]) grad_bias = empty({channels}, grad_output.scalar_type());
   NPU_EXEC(aclnnConvolutionBackward, grad_output, input, weight, at::IntArrayRef(channels), stride, padding, dilation,
-           transposed, output_padding, groups, mask, cube_math_type(), grad_input, grad_weight, grad_bias);
+           transposed, output_padding, groups, mask, convolution_math_type(), grad_input, grad_weight, grad_bias);
   return {grad_input, grad_weight, grad_bias};
 }
 

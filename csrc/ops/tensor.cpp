@@ -94,6 +94,4 @@ std::vector<std::optional<Tensor>> indices_of(const Tensor& self, at::IOptTensor
   return result;
 }
 
-int8_t cube_math_type() { return 0; }
-
 }  // namespace npu::ops

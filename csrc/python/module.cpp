@@ -23,6 +23,7 @@ PYBIND11_MODULE(_C, module) {
   bind_event(module);
   bind_memory(module);
   bind_ops(module);
+  bind_options(module);
   bind_random(module);
   bind_stream(module);
 }

@@ -15,6 +15,7 @@ void bind_distributed(py::module_& module);
 void bind_event(py::module_& module);
 void bind_memory(py::module_& module);
 void bind_ops(py::module_& module);
+void bind_options(py::module_& module);
 void bind_random(py::module_& module);
 void bind_stream(py::module_& module);
 

@@ -15,6 +15,9 @@ from torch_npu.npu.devices import (
     _lazy_init as _lazy_init,
 )
 from torch_npu.npu.memory import *  # noqa: F403
+from torch_npu.npu.mstx import mstx as mstx  # the class, as with the official plugin; its module is in sys.modules
+from torch_npu.npu.npu_config import *  # noqa: F403
+from torch_npu.npu.npu_config import CubeMathType as CubeMathType, config as config, conv as conv, matmul as matmul
 from torch_npu.npu.random import *  # noqa: F403
 from torch_npu.npu.random import (
     _get_generator as _get_generator,

@@ -45,6 +45,14 @@ __all__ = [
 ]
 
 
+_PACKAGES = ("CANN", "RUNTIME", "COMPILER", "HCCL", "TOOLKIT", "OPP", "OPP_KERNEL", "DRIVER")  # in the order of aclCANNPackageName
+
+
 def get_cann_version(module: str = "CANN") -> str:
-    """The version of the runtime behind the npu. CANN and softnpu have one version for all their modules."""
-    return _C.cann_version()
+    """The version of a package of the runtime behind the npu, empty when the runtime does not know it.
+
+    All packages of softnpu have one version.
+    """
+    if module not in _PACKAGES:
+        raise ValueError(f"module must be one of {', '.join(_PACKAGES)}, but got {module!r}")
+    return _C.package_version(_PACKAGES.index(module))

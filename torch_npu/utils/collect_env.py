@@ -7,6 +7,7 @@ import torch
 
 import torch_npu
 from torch_npu import _C
+from torch_npu.npu import utils as _npu_utils
 
 _PREFIXES = ("ASCEND_", "ACL_", "HCCL_", "SOFTNPU_", "TORCH_NPU_", "PYTORCH_", "TASK_QUEUE_", "OMP_NUM_THREADS")
 
@@ -31,9 +32,28 @@ def collect_env() -> dict[str, str]:
     return report
 
 
+def get_cann_version() -> str:
+    """The version of CANN, or of the softnpu that stands in for it."""
+    return _npu_utils.get_cann_version()
+
+
+def get_torch_npu_version() -> str:
+    """As pip shows it."""
+    return torch_npu.__version__
+
+
+def get_torch_npu_install_path() -> str:
+    """The folder that holds the package."""
+    return os.path.dirname(torch_npu.__path__[0])
+
+
+def get_pretty_env_info() -> str:
+    """collect_env() as text, a line for each entry."""
+    return "\n".join(f"{name}: {value}" for name, value in collect_env().items())
+
+
 def main() -> None:
-    for name, value in collect_env().items():
-        print(f"{name}: {value}")
+    print(get_pretty_env_info())
 
 
 if __name__ == "__main__":

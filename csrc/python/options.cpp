@@ -1,0 +1,24 @@
+// torch_npu._C: settings that torch_npu/npu/npu_config.py has checked, on their way to the operators and to CANN.
+#include "module.h"
+#include "ops/cube_math.h"
+#include "runtime/toolkit.h"
+
+namespace npu::python {
+
+void bind_options(py::module_& module) {
+  using torch::wrap_pybind_function;
+  using torch::wrap_pybind_function_no_gil;
+  module.def("package_version", wrap_pybind_function_no_gil([](int package) {
+               return package_version(static_cast<aclCANNPackageName>(package));
+             }));
+  module.def("set_compile_option", wrap_pybind_function_no_gil([](int option, const std::string& value) {
+               set_compile_option(static_cast<aclCompileOpt>(option), value);
+             }));
+  module.def("compile_option", wrap_pybind_function_no_gil(
+                                   [](int option) { return compile_option(static_cast<aclCompileOpt>(option)); }));
+  module.def("convolution_math_type", wrap_pybind_function([] { return int{ops::convolution_math_type()}; }));
+  module.def("set_convolution_math_type", wrap_pybind_function([](int type) { ops::set_convolution_math_type(type); }));
+  module.def("set_product_math_type", wrap_pybind_function([](int type) { ops::set_product_math_type(type); }));
+}
+
+}  // namespace npu::python
