@@ -19,7 +19,9 @@ BUILD = ROOT / "build"
 sys.path.insert(0, str(ROOT / "ci"))
 import preflight  # noqa: E402
 
-VERSION = re.search(r"project\(torch_npu VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+CMAKE = (ROOT / "CMakeLists.txt").read_text()
+RELEASE = re.search(r"project\(torch_npu VERSION (\S+)", CMAKE).group(1)
+VERSION = re.search(r'set\(NPU_VERSION "(.+)"\)', CMAKE).group(1).replace("${PROJECT_VERSION}", RELEASE)
 
 BUILD.mkdir(exist_ok=True)
 
@@ -99,7 +101,7 @@ setup(
     author="the torch_npu authors",
     license="BSD-3-Clause",
     python_requires=">=3.10",
-    install_requires=[f"torch=={VERSION}"],
+    install_requires=[f"torch=={RELEASE}"],
     packages=find_packages(include=["torch_npu", "torch_npu.*"]),
     ext_modules=[Extension("torch_npu._C", sources=[])],
     cmdclass={"build_ext": CMakeBuild},

@@ -4,4 +4,5 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash ci/build.sh
 tag=$(python3 -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
-python3 -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/torch_npu-*-"$tag"-linux_*.whl
+wheel=$(ls -t dist/torch_npu-*-"$tag"-linux_*.whl | head -n 1)
+python3 -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$wheel"

@@ -5,7 +5,7 @@
 
 import sys as _sys
 
-__version__ = "2.13.0"
+__version__ = "2.13.0+oss"
 
 
 def _autoload() -> None:
@@ -36,12 +36,21 @@ def is_softnpu() -> bool:
     return _C.is_softnpu()
 
 
+_SUBPACKAGES = ("contrib", "distributed", "migrate", "optim", "testing", "utils")
+
+
 def __getattr__(name: str):
     """Subpackages that cost import time are loaded when they are first used; npu_* and the like are custom operators."""
-    if name in ("contrib", "distributed", "optim", "testing", "utils"):
+    if name in _SUBPACKAGES:
         from importlib import import_module
 
         return import_module(f"torch_npu.{name}")
+    if name == "Format":
+        from torch_npu.npu._format import Format
+
+        return Format
+    if name == "unsupported_dtype":  # of the official plugin: types that have no .npu() of their storage
+        return [_torch.quint8, _torch.quint4x2, _torch.quint2x4, _torch.qint32, _torch.qint8]
     from torch_npu import custom_ops
 
     if name in custom_ops.NAMES:
@@ -52,3 +61,10 @@ def __getattr__(name: str):
     if name in REFUSED:
         raise AttributeError(f"{name} is a custom operator of the official plugin that torch_npu does not have: see docs/custom_ops.md")
     raise AttributeError(f"module 'torch_npu' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """What is loaded and what would be when it is asked for."""
+    from torch_npu import custom_ops
+
+    return sorted({*globals(), *_SUBPACKAGES, "Format", "unsupported_dtype", *custom_ops.NAMES})

@@ -27,6 +27,7 @@ def register() -> None:
     torch.nn.DataParallel.__init__ = _data_parallel
     for cls in (torch.Tensor, torch.nn.Parameter):
         ForkingPickler.register(cls, _reduce_tensor)
+    _C._storage_Use_Count = torch._C._storage_Use_Count  # trl asks for it here; upstream's counts storages of every device
     custom_ops.register()
     after_import("torch._dynamo.device_interface", _register_interface)
     after_import("torch._dynamo", _register_rules)

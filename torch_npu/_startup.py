@@ -30,11 +30,12 @@ def start(package_path: list, version: str, autoloading: bool) -> None:
 
 
 def _check_torch(version: str) -> None:
-    series = version.rpartition(".")[0]
+    release = version.partition("+")[0]
+    series = release.rpartition(".")[0]
     if not torch.__version__.startswith(series + "."):
         raise ImportError(
             f"torch_npu {version} needs torch {series} but found torch {torch.__version__}; "
-            f"cure: pip install torch=={version}"
+            f"cure: pip install torch=={release}"
         )
 
 
@@ -59,13 +60,33 @@ def _load_extension(package_path: list, version: str) -> None:
     if not _is_built(folder):
         folder = _built_elsewhere(folder)
         package_path[:] = [folder]
+    if _is_mixed(folder):  # before the extension is loaded: the other package's would take the place of the device
+        raise ImportError(_reinstall(folder))
     try:
         from torch_npu import _C
     except ImportError as error:
         old = any(f"version `{name}_" in str(error) for name in ("GLIBCXX", "CXXABI", "GLIBC"))
-        raise ImportError(f"{error}\n{_OLD_SYSTEM if old else _reinstall(folder)}") from error
+        raise ImportError(f"{error}\n{_OLD_SYSTEM if old else _other_library(folder) or _reinstall(folder)}") from error
     if getattr(_C, "version", None) != version:
         raise ImportError(_reinstall(folder))
+
+
+def _is_mixed(folder: str) -> bool:
+    """Whether files of the official package lie among ours, or both packages are recorded as installed here."""
+    if os.path.exists(os.path.join(folder, "_op_plugin_docs.py")):
+        return True
+    records = [name for name in os.listdir(os.path.dirname(folder)) if name.startswith("torch_npu-") and name.endswith(".dist-info")]
+    return len(records) > 1
+
+
+def _other_library(folder: str) -> str | None:
+    """Why the extension found a libtorch_npu.so that is not ours, if it did."""
+    for entry in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep):
+        library = os.path.join(entry, "libtorch_npu.so")
+        ours = os.path.join(folder, "lib", "libtorch_npu.so")
+        if entry and os.path.exists(library) and not os.path.samefile(library, ours):
+            return f"LD_LIBRARY_PATH leads to another package's {library}; remove {entry} from LD_LIBRARY_PATH"
+    return None
 
 
 _OLD_SYSTEM = (
@@ -76,8 +97,9 @@ _OLD_SYSTEM = (
 
 def _reinstall(folder: str) -> str:
     return (
-        f"The files in {folder} do not belong together: another release, or another package named torch_npu, is mixed "
-        "into them; cure: pip uninstall torch_npu (repeat until nothing is left), then install torch_npu again"
+        f"The files in {folder} do not belong together: another release, or another package named torch_npu (the official one), is "
+        f"mixed into them; run: pip uninstall -y torch_npu; pip uninstall -y torch_npu; rm -rf {folder} "
+        "and install the wheel you want again"
     )
 
 

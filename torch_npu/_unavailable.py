@@ -6,6 +6,26 @@ import warnings
 import torch
 
 
+class _Unavailable:
+    """Any name of torch.npu: calling it, and reading or setting what is behind it, says why there is none."""
+
+    def __init__(self, reason: str) -> None:
+        object.__setattr__(self, "_reason", reason)
+
+    def _refuse(self, *args, **kwargs):
+        raise RuntimeError(self._reason)
+
+    __call__ = __enter__ = __setattr__ = _refuse
+
+    def __exit__(self, *error) -> None:
+        """Never reached: __enter__ has raised."""
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self._refuse()
+
+
 class _Npu(types.ModuleType):
     def __init__(self, reason: str) -> None:
         super().__init__("torch.npu", "The npu device could not be loaded.")
@@ -33,10 +53,7 @@ class _Npu(types.ModuleType):
         if name.startswith("_"):
             raise AttributeError(name)
 
-        def unavailable(*args, **kwargs):
-            raise RuntimeError(self._reason)
-
-        return unavailable
+        return _Unavailable(self._reason)
 
 
 def register(reason: str) -> None:

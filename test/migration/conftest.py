@@ -35,9 +35,9 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def entry_point(tmp_path_factory):
     """A folder for PYTHONPATH that declares the entry point, as the installed wheel does."""
-    info = tmp_path_factory.mktemp("site") / "torch_npu-2.13.0.dist-info"
+    info = tmp_path_factory.mktemp("site") / "torch_npu-2.13.0+oss.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_npu\nVersion: 2.13.0\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_npu\nVersion: 2.13.0+oss\n")
     (info / "entry_points.txt").write_text("[torch.backends]\ntorch_npu = torch_npu:_autoload\n")
     return str(info.parent)
 

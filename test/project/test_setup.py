@@ -49,7 +49,7 @@ def build(checkout, tmp_path):
 def test_wheel_is_named_after_python_and_platform(build):
     result, calls = build()
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    assert result.stdout.splitlines()[-1] == f"torch_npu-2.13.0-{tag}-{tag}-linux_{os.uname().machine}.whl"
+    assert result.stdout.splitlines()[-1] == f"torch_npu-2.13.0+oss-{tag}-{tag}-linux_{os.uname().machine}.whl"
     assert f"-DPython_EXECUTABLE={sys.executable}" in calls
     assert "--strip" in calls
 

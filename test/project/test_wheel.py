@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 TAG = f"cp{sys.version_info.major}{sys.version_info.minor}"
-WHEEL = Path(__file__).resolve().parents[2] / f"dist/torch_npu-2.13.0-{TAG}-{TAG}-linux_{os.uname().machine}.whl"
+WHEEL = Path(__file__).resolve().parents[2] / f"dist/torch_npu-2.13.0+oss-{TAG}-{TAG}-linux_{os.uname().machine}.whl"
 TORCH = str(Path(find_spec("torch").origin).parents[1])
 pytestmark = pytest.mark.skipif(not WHEEL.exists(), reason=f"no {WHEEL.name} in dist/; build it with ci/build.sh")
 
@@ -49,7 +49,7 @@ def test_wheel_has(unpacked, name):
 
 
 def test_wheel_has_only_the_package(unpacked):
-    assert {path.name for path in unpacked.iterdir()} == {"torch_npu", "torch_npu-2.13.0.dist-info"}
+    assert {path.name for path in unpacked.iterdir()} == {"torch_npu", "torch_npu-2.13.0+oss.dist-info"}
     assert not [path for path in files(unpacked) if "test" in path.parts or path.suffix in (".cpp", ".o", ".a")]
 
 
@@ -81,19 +81,19 @@ def test_libraries_are_hardened(unpacked):
 
 
 def test_autoload_entry_point(unpacked):
-    entry_points = (unpacked / "torch_npu-2.13.0.dist-info/entry_points.txt").read_text()
+    entry_points = (unpacked / "torch_npu-2.13.0+oss.dist-info/entry_points.txt").read_text()
     assert "[torch.backends]\ntorch_npu = torch_npu:_autoload" in entry_points
 
 
 def test_migration_tool_is_a_command_and_in_the_toolkit_folder(unpacked):
-    info = unpacked / "torch_npu-2.13.0.dist-info"
+    info = unpacked / "torch_npu-2.13.0+oss.dist-info"
     assert "ms_fmk_transplt.py = torch_npu.migrate.ms_fmk_transplt:main" in (info / "entry_points.txt").read_text()
     assert "Provides-Extra: migrate" in (info / "METADATA").read_text()
     assert (unpacked / "torch_npu/softnpu/tools/ms_fmk_transplt/ms_fmk_transplt.py").is_file()
 
 
 def test_it_asks_for_one_release_of_torch_and_nothing_else(unpacked):
-    metadata = (unpacked / "torch_npu-2.13.0.dist-info/METADATA").read_text()
+    metadata = (unpacked / "torch_npu-2.13.0+oss.dist-info/METADATA").read_text()
     needs = [line for line in metadata.splitlines() if line.startswith("Requires-Dist:") and "extra ==" not in line]
     assert len(needs) == 1 and re.fullmatch(r"Requires-Dist: torch *==2\.13\.0(\.\*)?", needs[0]), needs
 

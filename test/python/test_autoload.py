@@ -12,9 +12,9 @@ PACKAGE = torch_npu.__path__[0]
 @pytest.fixture
 def entry_point(tmp_path):
     """A folder for PYTHONPATH that declares the entry point, as the installed wheel does."""
-    info = tmp_path / "site" / "torch_npu-2.13.0.dist-info"
+    info = tmp_path / "site" / "torch_npu-2.13.0+oss.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_npu\nVersion: 2.13.0\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_npu\nVersion: 2.13.0+oss\n")
     (info / "entry_points.txt").write_text("[torch.backends]\ntorch_npu = torch_npu:_autoload\n")
     return str(tmp_path / "site")
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 
 import pytest
 
@@ -103,7 +104,7 @@ def test_wrong_torch_is_one_sentence(run):
     code = "import torch; torch.__version__ = '2.12.1+cpu'; import torch_npu"
     process = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     last = process.stderr.splitlines()[-1]
-    assert last.startswith("ImportError: torch_npu 2.13.0 needs torch 2.13 but found torch 2.12.1+cpu; cure: pip install")
+    assert last.startswith("ImportError: torch_npu 2.13.0+oss needs torch 2.13 but found torch 2.12.1+cpu; cure: pip install")
 
 
 def test_mixed_files_are_one_sentence(run, tmp_path):
@@ -111,7 +112,77 @@ def test_mixed_files_are_one_sentence(run, tmp_path):
     next(package.glob("_C.*.so")).write_text("the extension module of somebody else")
     process = run("import torch_npu", PYTHONPATH=str(tmp_path), TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert "another package named torch_npu" in process.stderr.splitlines()[-1]
-    assert str(package) in process.stderr
+    assert f"run: pip uninstall -y torch_npu; pip uninstall -y torch_npu; rm -rf {package} " in process.stderr
+
+
+def test_files_left_by_the_official_package_are_noticed_before_they_are_loaded(run, tmp_path):
+    package = copy_of_the_package(tmp_path)
+    (package / "_op_plugin_docs.py").touch()
+    process = run("import torch_npu", PYTHONPATH=str(tmp_path), TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert f"rm -rf {package} " in process.stderr.splitlines()[-1]
+
+
+def test_two_records_of_an_installation_are_noticed(run, tmp_path):
+    package = copy_of_the_package(tmp_path)
+    for version in ("2.13.0", "2.13.0+oss"):
+        (tmp_path / f"torch_npu-{version}.dist-info").mkdir()
+    process = run("import torch_npu", PYTHONPATH=str(tmp_path), TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert f"rm -rf {package} " in process.stderr.splitlines()[-1]
+
+
+def test_another_library_on_the_search_path_is_named(run, tmp_path):
+    folder = tmp_path / "other"
+    folder.mkdir()
+    (folder / "libtorch_npu.so").write_text("the library of somebody else")
+    process = run("import torch_npu", LD_LIBRARY_PATH=str(folder), TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert process.stderr.splitlines()[-1].endswith(f"{folder}/libtorch_npu.so; remove {folder} from LD_LIBRARY_PATH")
+
+
+def test_mixed_files_do_not_stop_torch(run, tmp_path):
+    """Through the entry point torch.backends: torch works, and torch.npu names the command, also when a setting is assigned."""
+    package = copy_of_the_package(tmp_path)
+    (package / "_op_plugin_docs.py").touch()
+    info = tmp_path / "torch_npu-2.13.0+oss.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_npu\nVersion: 2.13.0+oss\n")
+    (info / "entry_points.txt").write_text("[torch.backends]\ntorch_npu = torch_npu:_autoload\n")
+    code = """
+import torch
+assert torch.ones(2).sum().item() == 2 and not torch.npu.is_available()
+for use in ("torch.npu.set_compile_mode(jit_compile=False)", "torch.npu.matmul.allow_hf32 = True", "torch.npu.config.nothing"):
+    try:
+        exec(use)
+    except RuntimeError as error:
+        print("rm -rf" in str(error))
+"""
+    process = run(code, "-S", "-W", "ignore", PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path]))
+    assert process.stdout.split() == ["True"] * 3, process.stderr
+
+
+def test_dir_lists_what_is_loaded_on_demand(check):
+    code = """
+names = dir(torch_npu)
+assert {"npu", "npu_fusion_attention", "npu_rms_norm", "utils", "distributed", "Format", "__version__", "is_softnpu"} <= set(names)
+assert all(getattr(torch_npu, name) is not None for name in names if not name.startswith("_")), names
+print(len([name for name in names if name.startswith("npu_")]) > 100)
+"""
+    assert check(code) == "True"
+
+
+def test_version_is_understood_by_those_who_compare_it(check):
+    """The ways in which transformers, accelerate, mmengine and others read versions."""
+    code = """
+import importlib.metadata, re
+from packaging.version import Version, parse
+version = torch_npu.__version__
+assert parse(version) >= parse("2.13.0") and parse(version) < parse("2.13.1") and Version(version).release == (2, 13, 0)
+assert Version(Version(version).base_version) == Version("2.13.0") and not Version(version).is_prerelease
+assert version.split(".")[:2] == ["2", "13"] and version.split("+")[0] == "2.13.0" and version.startswith("2.13.0")
+assert [int(part) for part in re.match(r"(\\d+)\\.(\\d+)\\.(\\d+)", version).groups()] == [2, 13, 0]
+from packaging.specifiers import SpecifierSet
+assert version in SpecifierSet("==2.13.0") and version in SpecifierSet(">=2.1,<2.14") and Version(version) != Version("2.13.0")
+"""
+    check(code)
 
 
 def test_old_libstdcxx_is_explained(run, tmp_path):
@@ -131,7 +202,7 @@ def test_another_backend_in_our_place_is_one_sentence(run):
 
 def test_version_and_provider(check):
     code = "print(torch_npu.__version__, torch_npu.is_softnpu(), type(torch.version.cann).__name__, hasattr(torch.version, 'nix'))"
-    assert check(code, TORCH_NPU_RUNTIME="soft") == "2.13.0 True str False"
+    assert check(code, TORCH_NPU_RUNTIME="soft") == "2.13.0+oss True str False"
 
 
 def test_submodules_have_one_identity(check):

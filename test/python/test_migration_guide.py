@@ -27,9 +27,9 @@ def guide(tmp_path_factory):
     for kind, text in BLOCKS:
         if kind == "py":
             (folder / re.match(r"# (\S+)\n", text).group(1)).write_text(text)
-    info = folder / "site" / "torch_npu-2.13.0.dist-info"
+    info = folder / "site" / "torch_npu-2.13.0+oss.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_npu\nVersion: 2.13.0\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_npu\nVersion: 2.13.0+oss\n")
     (info / "entry_points.txt").write_text("[torch.backends]\ntorch_npu = torch_npu:_autoload\n")
     programs = folder / "bin"
     programs.mkdir()

@@ -15,6 +15,10 @@ def register() -> None:
     dist.Backend.register_backend("hccl", _create, extended_api=True, devices=["npu"])
     BackendConfig.__init__ = _init_backend_config
     DistributedDataParallel._check_comm_hook = _check_comm_hook
+    from torch_npu.distributed.distributed_c10d import is_hccl_available
+
+    dist.is_hccl_available = is_hccl_available  # beside upstream's is_nccl_available()
+    backend_module()  # now: `from torch_npu._C._distributed_c10d import ProcessGroupHCCL` is the first line of some programs
 
 
 _upstream_init_backend_config = BackendConfig.__init__
