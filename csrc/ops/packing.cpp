@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "acl/check.h"
@@ -293,11 +294,10 @@ template <>
 const aclBoolArray* Unpacker::take() {
   const uint64_t head = *word_++;
   if (head == 0) return nullptr;
-  std::array<bool, 64> values{};
-  const uint64_t count = std::min<uint64_t>(head >> 8, values.size());
-  for (uint64_t i = 0; i < count; i++) values[i] = word_[i];
-  word_ += head >> 8;
-  auto* a = acl::api().aclCreateBoolArray(values.data(), count);
+  const uint64_t count = head >> 8;
+  const auto values = std::make_unique<bool[]>(count);
+  for (uint64_t i = 0; i < count; i++) values[i] = *word_++ != 0;
+  auto* a = acl::api().aclCreateBoolArray(values.get(), count);
   owned_.emplace_back(a, destroy_bools);
   return a;
 }
