@@ -20,29 +20,13 @@ inline Tensor empty_same(const Tensor& t, at::ScalarType dtype) { return empty(t
 // `result` into an out= tensor, which is resized; throws if its type cannot hold the result.
 Tensor& write_out(Tensor& out, const Tensor& result);
 
-// Makes the tensors' card current for the scope of an operator; one thread-local comparison when it already is.
-class CardGuard {
+// Makes the tensors' card current and bound for the scope of an operator: two thread-local comparisons when it already
+// is. Nothing happens for a tensor that is on no card.
+class CardGuard : DeviceGuard {
  public:
-  explicit CardGuard(const Tensor& t) {
-    if (t.defined() && t.device().is_privateuseone()) enter(t.device().index());
-  }
-  explicit CardGuard(c10::Device device) {
-    if (device.is_privateuseone() && device.has_index()) enter(device.index());
-  }
-  explicit CardGuard(at::TensorList list) {
-    if (!list.empty() && list[0].device().is_privateuseone()) enter(list[0].device().index());
-  }
-  ~CardGuard() {
-    if (C10_UNLIKELY(previous_ >= 0)) set_device(previous_);
-  }
-  CardGuard(const CardGuard&) = delete;
-  CardGuard& operator=(const CardGuard&) = delete;
-
- private:
-  void enter(c10::DeviceIndex card) {
-    if (C10_UNLIKELY(current_device() != card)) previous_ = exchange_device(card);
-  }
-  c10::DeviceIndex previous_ = -1;
+  explicit CardGuard(c10::Device device) : DeviceGuard(device.is_privateuseone() ? device.index() : -1) {}
+  explicit CardGuard(const Tensor& t) : CardGuard(t.defined() ? t.device() : c10::Device(at::kCPU)) {}
+  explicit CardGuard(at::TensorList list) : CardGuard(list.empty() ? c10::Device(at::kCPU) : list[0].device()) {}
 };
 
 inline bool is_npu(const Tensor& t) { return t.device().is_privateuseone(); }

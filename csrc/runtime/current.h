@@ -6,9 +6,10 @@
 // card per thread, 0 in a new thread. We keep torch's and bind lazily: `device` is what torch sees, `bound` the card of
 // the thread's ACL context. They differ after a change that must not open a card (a guard's restore, the autograd
 // engine's threads, which select every card once), until the thread next needs a context.
-//   Whoever is about to call ACL has the right card bound: operators through current_stream_handle(), everything else
-// through DeviceGuard, set_device or exchange_device. `handle` is the current stream of the current card and is only
-// non-null while that card is bound, so that a launch checks all three with one comparison.
+//   Whoever is about to call ACL has the right card bound: operators through CardGuard, which is a DeviceGuard, and
+// current_stream_handle(), everything else through DeviceGuard, set_device or exchange_device. `handle` is the current
+// stream of the current card and is only non-null while that card is bound, so that a launch checks all three with one
+// comparison.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -217,11 +217,11 @@ c10::DeviceIndex maybe_exchange_device(c10::DeviceIndex device) {
   return previous;
 }
 
-void DeviceGuard::restore() noexcept {
+void restore_device(c10::DeviceIndex device) noexcept {
   try {
-    maybe_exchange_device(previous_);
-  } catch (...) {  // the card was usable when the guard was made; the next call reports what happened since
-    t_current.device = previous_;
+    maybe_exchange_device(device);
+  } catch (...) {  // the card was current before; the next call reports what happened since
+    t_current.device = device;
     t_current.handle = nullptr;
   }
 }

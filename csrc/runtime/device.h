@@ -34,21 +34,23 @@ bool has_primary_context(c10::DeviceIndex device) noexcept;  // whether the proc
 
 void synchronize(c10::DeviceIndex device = -1);  // waits for all streams of the card
 
-// Makes a card current and bound for a scope.
+void restore_device(c10::DeviceIndex device) noexcept;  // as maybe_exchange_device; what is wrong shows at the next use
+
+// Makes a card current and bound for a scope; a negative index is nobody's and changes nothing. Every way to ACL leads
+// through one of these, or through current_stream_handle(). Leaving opens no card and does not throw.
 class DeviceGuard {
  public:
   explicit DeviceGuard(c10::DeviceIndex device) : previous_(t_current.device) {
     if (C10_UNLIKELY(t_current.bound != device || previous_ != device)) exchange_device(device);
   }
   ~DeviceGuard() {
-    if (C10_UNLIKELY(t_current.device != previous_)) restore();
+    if (C10_UNLIKELY(t_current.device != previous_)) restore_device(previous_);
   }
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 
  private:
-  void restore() noexcept;
-  c10::DeviceIndex previous_;
+  const c10::DeviceIndex previous_;
 };
 
 struct DeviceProperties {

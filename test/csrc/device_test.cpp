@@ -11,6 +11,7 @@
 
 #include "acl/library.h"
 #include "device_or_skip.h"
+#include "ops/tensor.h"
 #include "runtime/stream.h"
 
 using namespace npu;
@@ -174,6 +175,40 @@ TEST_F(Device, a_guard_binds_and_restores) {
   }
   EXPECT_EQ(current_device(), 0);
   EXPECT_EQ(acl_device(), 0);
+}
+
+TEST_F(FreshDevice, leaving_a_guard_opens_no_card) {
+  EXPECT_EXIT(fresh([] {
+                {
+                  DeviceGuard guard(1);
+                }
+                {
+                  ops::CardGuard guard(c10::Device(c10::DeviceType::PrivateUse1, 1));
+                }
+                return current_device() == 0 && acl_device() == 1 && !has_primary_context(0) && has_primary_context(1);
+              }),
+              ExitedWithCode(0), "");
+}
+
+TEST_F(Device, a_guard_binds_a_card_that_is_current_already) {
+  std::thread([] {
+    EXPECT_EQ(acl_device(), -1);
+    DeviceGuard guard(0);
+    EXPECT_EQ(acl_device(), 0);
+  }).join();
+  std::thread([] {
+    ops::CardGuard guard(c10::Device(c10::DeviceType::PrivateUse1, 0));
+    EXPECT_EQ(acl_device(), 0);
+  }).join();
+}
+
+TEST_F(FreshDevice, a_guard_of_no_card_changes_nothing) {
+  EXPECT_EXIT(fresh([] {
+                DeviceGuard guard(-1);
+                ops::CardGuard no_card(c10::Device(c10::DeviceType::CPU)), undefined{at::Tensor()};
+                return current_device() == 0 && !is_initialized();
+              }),
+              ExitedWithCode(0), "");
 }
 
 TEST_F(Device, a_child_forked_after_init_may_not_use_a_card_and_the_parent_goes_on) {
