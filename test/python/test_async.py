@@ -168,3 +168,17 @@ assert copy_began < ended and copy_ended < ended and copy_ended > began, (began,
 assert copy_began >= ended, (began, ended, copy_began, copy_ended)
 """
     softnpu(code)
+
+
+def test_a_workspace_that_grows_does_not_take_memory_from_queued_work(softnpu):
+    code = """
+many = list(torch.ones(20000, device="npu").unbind())  # softnpu asks for 64 bytes for each
+torch._foreach_add_(many, 1.0)  # types that passed once go through the queue as they are
+torch.npu.synchronize()
+slow()
+first = small + small
+torch._foreach_add_(many, 1.0)
+torch.npu.synchronize()
+assert first.tolist() == [2] * 16 and many[7].item() == 3
+"""
+    softnpu(code, TASK_QUEUE_ENABLE="2", SOFTNPU_WORKSPACE="all")
