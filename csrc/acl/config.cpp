@@ -90,7 +90,6 @@ int device_timeout_ms() {
 std::optional<std::string> npu_alloc_conf() { return text("PYTORCH_NPU_ALLOC_CONF"); }
 std::optional<std::string> alloc_conf() { return text("PYTORCH_ALLOC_CONF"); }
 bool no_memory_caching() { return flag("PYTORCH_NO_NPU_MEMORY_CACHING"); }
-bool combined_views() { return integer("COMBINED_ENABLE").value_or(1) != 0; }
 bool fallback_cpu_disabled() { return flag("TORCH_NPU_FALLBACK_CPU_DISABLE"); }
 bool hccl_blocking_wait() { return flag("TORCH_HCCL_BLOCKING_WAIT") || flag("HCCL_BLOCKING_WAIT"); }
 

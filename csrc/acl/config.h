@@ -25,7 +25,6 @@ int device_timeout_ms();                // ACL_DEVICE_SYNC_TIMEOUT (seconds); -1
 std::optional<std::string> npu_alloc_conf();  // PYTORCH_NPU_ALLOC_CONF
 std::optional<std::string> alloc_conf();      // PYTORCH_ALLOC_CONF
 bool no_memory_caching();                     // PYTORCH_NO_NPU_MEMORY_CACHING
-bool combined_views();                        // COMBINED_ENABLE: a chain of views is one copy; on unless 0
 bool fallback_cpu_disabled();                 // TORCH_NPU_FALLBACK_CPU_DISABLE
 
 bool hccl_blocking_wait();           // TORCH_HCCL_BLOCKING_WAIT: wait() blocks the host

@@ -3,12 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
-#include <c10/util/irange.h>
-
-#include <algorithm>
 
 #include "acl/check.h"
-#include "acl/config.h"
 #include "acl/library.h"
 #include "exec.h"
 #include "registry.h"
@@ -53,6 +49,7 @@ bool same_layout(const Tensor& a, const Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.strides() == b.strides() && a.is_non_overlapping_and_dense();
 }
 
+// Any strides: a chain of views is one launch.
 void launch_copy(const Tensor& dst, const Tensor& src) {
   if (has_acl_type(dst.scalar_type()) || dst.scalar_type() != src.scalar_type()) {
     NPU_EXEC(aclnnInplaceCopy, dst, src);
@@ -60,51 +57,6 @@ void launch_copy(const Tensor& dst, const Tensor& src) {
     TORCH_CHECK_TYPE(dst.element_size() == 1, "npu cannot copy strided tensors of type ", dst.scalar_type());
     NPU_EXEC(aclnnInplaceCopy, dst.view(at::kByte), src.view(at::kByte));
   }
-}
-
-using Dims = c10::SmallVector<int64_t, 6>;
-
-Dims by_stride(Dims dims, at::IntArrayRef strides) {
-  std::stable_sort(dims.begin(), dims.end(), [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
-  return dims;
-}
-
-// Note [Chains of views]: a copy takes any strides, so a chain of views costs one launch. With COMBINED_ENABLE=0 each
-// kind of view in it is a copy of its own: what slices leave, then its permutation, then its expansion. This makes all
-// but the last one; copying the tensor that it returns into `dst` is that.
-Tensor all_but_last_view(const Tensor& dst, const Tensor& src) {
-  Dims strides(src.strides().begin(), src.strides().end()), dims;
-  bool expanded = false;
-  for (const auto d : c10::irange(src.dim())) {
-    if (src.size(d) == 1) continue;
-    if (strides[d] == 0)
-      expanded = true;
-    else
-      dims.push_back(d);
-  }
-  const auto stored = by_stride(dims, strides), wanted = by_stride(dims, dst.strides());
-
-  Tensor base = src;
-  const auto view = [&](const Dims& order) {
-    Dims sizes, steps;
-    for (const auto d : order) sizes.push_back(src.size(d)), steps.push_back(strides[d]);
-    return base.as_strided(sizes, steps);
-  };
-  const auto pack = [&](const Dims& order) {
-    const auto part = view(order);
-    base = empty(part.sizes(), part.scalar_type());
-    launch_copy(base, part);
-    for (const auto i : c10::irange(order.size())) strides[order[i]] = base.stride(i);
-  };
-  const bool sliced = !view(stored).is_contiguous(), permuted = stored != wanted;
-  if (sliced && (permuted || expanded)) pack(stored);
-  if (permuted && expanded) pack(wanted);
-  return base.is_same(src) ? src : base.as_strided(src.sizes(), strides);
-}
-
-void copy_views(const Tensor& dst, const Tensor& src) {
-  static const bool combined = config::combined_views();
-  launch_copy(dst, combined ? src : all_but_last_view(dst, src));
 }
 
 void copy_from_host(const Tensor& dst, const Tensor& src, bool non_blocking);
@@ -117,7 +69,7 @@ void copy_on_card(const Tensor& dst, const Tensor& src) {
   if (same_layout(dst, src) && dst.data_ptr() != src.data_ptr())
     memcpy_async(dst.data_ptr(), src.const_data_ptr(), dst.nbytes(), ACL_MEMCPY_DEVICE_TO_DEVICE);
   else
-    copy_views(dst, src);
+    launch_copy(dst, src);
 }
 
 void move_bytes(const Tensor& host, void* to, const void* from, size_t bytes, aclrtMemcpyKind kind, bool non_blocking) {
@@ -144,7 +96,7 @@ void copy_to_host(const Tensor& dst, const Tensor& src, bool non_blocking) {
   auto packed = src;
   if (!src.is_contiguous() || src.scalar_type() != dst.scalar_type() || src.sizes() != dst.sizes()) {
     packed = empty(dst.sizes(), dst.scalar_type());
-    copy_views(packed, src.expand(dst.sizes()));
+    launch_copy(packed, src.expand(dst.sizes()));
   }
   if (dst.is_contiguous())
     return move_bytes(dst, dst.data_ptr(), packed.const_data_ptr(), dst.nbytes(), ACL_MEMCPY_DEVICE_TO_HOST,
@@ -161,7 +113,7 @@ void copy_between_cards(const Tensor& dst, const Tensor& src) {
   const auto from = current_stream(), to = current_stream(dst.device().index());
   if (!same_layout(dst, src)) {
     packed = empty(dst.sizes(), dst.scalar_type());
-    copy_views(packed, src.expand(dst.sizes()));
+    launch_copy(packed, src.expand(dst.sizes()));
   }
   Tensor landing = dst;
   if (!same_layout(dst, packed)) {
@@ -176,7 +128,7 @@ void copy_between_cards(const Tensor& dst, const Tensor& src) {
   done.block(to);
   if (!landing.is_same(dst)) {
     CardGuard there(dst);
-    copy_views(dst, landing);
+    launch_copy(dst, landing);
   }
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Copies chains of views on npu, compares them with the CPU's and prints the launches of each as JSON: {name: count}.
 
-test/ops/test_view_chains.py runs it with every value of COMBINED_ENABLE.
+test/ops/test_view_chains.py runs it with and without COMBINED_ENABLE, which changes nothing.
 """
 
 from __future__ import annotations
@@ -15,26 +15,25 @@ from counters import Counted
 import torch_npu  # noqa: F401
 
 BASE = torch.arange(6 * 8 * 10, dtype=torch.float32).reshape(6, 8, 10)
-# name: (chain, kinds of view in it that a contiguous copy has to undo)
 CHAINS = {
-    "contiguous": (lambda t: t, 0),
-    "outer rows": (lambda t: t[2:5], 0),
-    "slice": (lambda t: t[:, ::2], 1),
-    "two slices": (lambda t: t[:, 1:7:2, 3:], 1),
-    "select": (lambda t: t.select(2, 3), 1),
-    "permute": (lambda t: t.permute(2, 0, 1), 1),
-    "permute, outer rows": (lambda t: t.permute(2, 0, 1)[:, 1:4], 1),
-    "expand": (lambda t: t.unsqueeze(1).expand(6, 5, 8, 10), 1),
-    "windows": (lambda t: t.flatten().unfold(0, 7, 2), 1),
-    "permute, slice": (lambda t: t.permute(2, 0, 1)[:, ::2], 2),
-    "slice, permute": (lambda t: t[..., 1:6].permute(1, 2, 0), 2),
-    "transpose, select": (lambda t: t.transpose(0, 1).select(2, 5), 2),
-    "select, expand": (lambda t: t.select(1, 2).expand(4, 6, 10), 2),
-    "expand, slice": (lambda t: t.unsqueeze(0).expand(4, 6, 8, 10)[..., ::3], 2),
-    "transpose, expand": (lambda t: t.transpose(0, 2).unsqueeze(2).expand(10, 8, 3, 6), 2),
-    "windows, transpose": (lambda t: t.flatten().unfold(0, 7, 2).t(), 2),
-    "slice, permute, expand": (lambda t: t[:, :3].permute(2, 1, 0).unsqueeze(1).expand(10, 2, 3, 6), 3),
-    "select, transpose, expand, slice": (lambda t: t.select(1, 0).t().unsqueeze(0).expand(3, 10, 6)[:, ::2], 3),
+    "contiguous": lambda t: t,
+    "outer rows": lambda t: t[2:5],
+    "slice": lambda t: t[:, ::2],
+    "two slices": lambda t: t[:, 1:7:2, 3:],
+    "select": lambda t: t.select(2, 3),
+    "permute": lambda t: t.permute(2, 0, 1),
+    "permute, outer rows": lambda t: t.permute(2, 0, 1)[:, 1:4],
+    "expand": lambda t: t.unsqueeze(1).expand(6, 5, 8, 10),
+    "windows": lambda t: t.flatten().unfold(0, 7, 2),
+    "permute, slice": lambda t: t.permute(2, 0, 1)[:, ::2],
+    "slice, permute": lambda t: t[..., 1:6].permute(1, 2, 0),
+    "transpose, select": lambda t: t.transpose(0, 1).select(2, 5),
+    "select, expand": lambda t: t.select(1, 2).expand(4, 6, 10),
+    "expand, slice": lambda t: t.unsqueeze(0).expand(4, 6, 8, 10)[..., ::3],
+    "transpose, expand": lambda t: t.transpose(0, 2).unsqueeze(2).expand(10, 8, 3, 6),
+    "windows, transpose": lambda t: t.flatten().unfold(0, 7, 2).t(),
+    "slice, permute, expand": lambda t: t[:, :3].permute(2, 1, 0).unsqueeze(1).expand(10, 2, 3, 6),
+    "select, transpose, expand, slice": lambda t: t.select(1, 0).t().unsqueeze(0).expand(3, 10, 6)[:, ::2],
 }
 DTYPES = (torch.float32, torch.uint8, torch.bfloat16, torch.int64, torch.complex128, torch.float8_e4m3fn)
 
@@ -54,7 +53,7 @@ def check(name: str, result: torch.Tensor, expected: torch.Tensor) -> None:
 
 def main() -> None:
     counts = {}
-    for (name, (chain, _)), dtype in product(CHAINS.items(), DTYPES):
+    for (name, chain), dtype in product(CHAINS.items(), DTYPES):
         host, card = (BASE % 251).to(dtype), (BASE % 251).to(dtype).npu()
         expected = chain(host).clone(memory_format=torch.contiguous_format)
         target = torch.empty_like(expected, device="npu")
