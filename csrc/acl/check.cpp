@@ -7,6 +7,7 @@
 #include <cctype>
 #include <ctime>
 #include <string_view>
+#include <utility>
 
 #include "acl/config.h"
 #include "acl/library.h"
@@ -99,7 +100,8 @@ std::string error_line(const char* text) {
                   ") ", text);
 }
 
-void mark_thread_asynchronous() noexcept { t_asynchronous = true; }
+AsynchronousErrors::AsynchronousErrors() noexcept : before_(std::exchange(t_asynchronous, true)) {}
+AsynchronousErrors::~AsynchronousErrors() { t_asynchronous = before_; }
 
 void throw_acl_error(int code, const char* expression, const char* file, int line) {
   const auto function = called_function(expression);

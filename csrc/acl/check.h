@@ -18,9 +18,17 @@ const char* code_name(int code) noexcept;  // "ACL_ERROR_RT_CONTEXT_NULL", or "u
 // ERRmmccc, the module and a short class, such as "ERR00006 PTA memory error".
 std::string error_line(const char* text);
 
-// Called by a thread whose errors are raised at a later call of another one (the task queue's consumer): its errors say
-// so.
-void mark_thread_asynchronous() noexcept;
+// For as long as it lives, errors of this thread are raised at a later call (tasks of the queue): they say so.
+class AsynchronousErrors {
+ public:
+  AsynchronousErrors() noexcept;
+  ~AsynchronousErrors();
+  AsynchronousErrors(const AsynchronousErrors&) = delete;
+  AsynchronousErrors& operator=(const AsynchronousErrors&) = delete;
+
+ private:
+  const bool before_;
+};
 
 }  // namespace npu::acl
 

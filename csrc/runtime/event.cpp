@@ -119,6 +119,8 @@ void Event::block(Stream stream) const {
   task_queue::push(run_wait, &task, sizeof(task));
 }
 
+bool Event::poll() const { return (!recorded_ || task_queue::try_finish(record_ticket_)) && query(); }
+
 bool Event::query() const {
   if (!recorded_) return true;
   if (!task_queue::is_done(record_ticket_)) return false;

@@ -21,6 +21,7 @@ class Event {
   void record_once(Stream stream);
   void block(Stream stream) const;  // later work on `stream` waits for the last record
   bool query() const;               // true when never recorded; never waits, not even for the task queue
+  bool poll() const;                // the same for a caller that asks until it is true: runs what is queued before it
   void synchronize() const;
   float elapsed_time(const Event& end) const;  // milliseconds; throws as torch.cuda does
   uint64_t recorded_time() const;              // device timestamp in microseconds

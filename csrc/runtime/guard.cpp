@@ -67,7 +67,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   void block(void* event, const c10::Stream& stream) const override {
     if (event) static_cast<Event*>(event)->block(Stream(stream));
   }
-  bool queryEvent(void* event) const override { return !event || static_cast<Event*>(event)->query(); }
+  bool queryEvent(void* event) const override { return !event || static_cast<Event*>(event)->poll(); }
   void synchronizeEvent(void* event) const override {
     if (event) static_cast<Event*>(event)->synchronize();
   }

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include <array>
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -29,19 +29,36 @@
 
 // Note [Task queue]
 // ~~~~~~~~~~~~~~~~~
-// A ring of fixed slots with one consumer thread. Producers take a mutex, fill the next slot and publish it by
-// advancing `pushed`; the consumer runs slots in order and advances `done`. A ticket is the value of `pushed` after the
-// push, so "ticket t is done" is `done >= t`.
+// A ring of fixed slots. Producers take a mutex, fill the next slot and publish it by advancing `pushed`; whoever has
+// the role of the runner runs slots in order and advances `done`. A ticket is the value of `pushed` after the push, so
+// "ticket t is done" is `done >= t`.
 //   A slot holds a function and plain bytes: addresses and metadata, never a tensor. That is safe because memory is
 // returned to the caching allocator for reuse on the same stream only, and the launch that reuses it is queued behind
 // the launch that used it. Everything whose order matters to a stream goes through the queue: launches, copies, event
 // records and waits. What looks at the device from outside (synchronise, query, free, capture) drains the queue first.
-//   Both sides spin for a moment and then sleep: a consumer that slept would cost the next push a system call. A
-// sleeper announces itself and looks again before it sleeps; the other side publishes first and then looks for
-// sleepers. Both use sequentially consistent operations, so one of them sees the other.
 //   A task that throws does not stop the queue: the first error is kept, later tasks run, and the error is raised by
 // the next push, drain or wait of any thread, once.
 //   A forked child has no consumer. It must not use a card anyway, so push refuses there and nothing ever waits.
+//
+// Note [Who runs a queued task]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// The consumer is a thread that does nothing else. A thread that waits for a ticket does not sleep until the consumer
+// has got there: it takes the role itself if that is free (`taken`, one exchange) and runs the tasks up to its ticket,
+// with their card and stream current and its own back afterwards. A hand-over between threads costs several times a
+// small launch, and much more where the consumer has no core. Taking the role acquires what the last runner released,
+// so a task may touch what only tasks touch, whatever thread it is on. A task that waits or pushes is served at once:
+// nobody runs a task inside a task.
+//   When there is nothing to run, the consumer
+//    - spins for a moment and then sleeps until the next push wakes it, which costs that push a system call, or
+//    - dozes if somebody has waited meanwhile: a program that waits after every few launches runs them itself, and a
+// consumer that is awake would only take its core and its cache lines. It looks again when a nap is over (naps get
+// longer while it finds nothing), or when kBacklog tasks have gathered and a push wakes it, so that a program that
+// stops waiting has its work done soon.
+//   Who is about to sleep announces it and looks again before he does; the other side publishes first and then looks
+// for sleepers. Both use sequentially consistent operations, so one of them sees the other: push and a sleeping
+// consumer
+// (`pushed`, `state`), a finished task or a role given up and a sleeping waiter (`done`, `taken`, `wanted`). A doze
+// needs none of that, because it ends.
 namespace npu::task_queue {
 
 namespace {
@@ -50,8 +67,11 @@ using Clock = std::chrono::steady_clock;
 constexpr uint64_t kSlots = 1024;
 constexpr size_t kInlineBytes = 480;  // a slot is 512 bytes
 constexpr auto kSpin = std::chrono::microseconds(20);
+constexpr auto kFirstNap = std::chrono::microseconds(50), kLongestNap = std::chrono::microseconds(400);
+constexpr Ticket kBacklog = 8;  // so many tasks end a nap
 constexpr auto kStopTime = std::chrono::seconds(1);
-constexpr Ticket kNobody = std::numeric_limits<Ticket>::max();
+constexpr Ticket kNobody = std::numeric_limits<Ticket>::max(), kEverything = kNobody;
+constexpr uint64_t kRoom = kSlots / 4;  // so many slots must be free before a producer that met a full ring goes on
 
 struct Slot {
   Run run;
@@ -62,8 +82,8 @@ struct Slot {
 };
 static_assert(sizeof(Slot) == 512);
 
-std::atomic<int> g_level{-1};  // -1: not asked yet
-thread_local constinit bool t_consumer = false;
+std::atomic<int> g_level{-1};                   // -1: not asked yet
+thread_local constinit bool t_in_task = false;  // always on the consumer
 
 void relax() noexcept {
 #if defined(__x86_64__)
@@ -86,6 +106,27 @@ bool spin_until(const Ready& ready) {
   return ready();
 }
 
+// A waiting thread in the role of the consumer. Its own card and streams, which are copied only if a task needs others,
+// are current again afterwards.
+class StandIn {
+ public:
+  StandIn() { t_in_task = true; }
+  ~StandIn() {
+    t_in_task = false;
+    if (!own_) return;
+    std::copy(std::begin(own_->streams), std::end(own_->streams), t_current.streams);
+    t_current.handle = nullptr;
+    restore_device(own_->device);
+  }
+  void before_change() {
+    if (!own_) own_ = t_current;
+  }
+
+ private:
+  const acl::AsynchronousErrors asynchronous_;
+  std::optional<Current> own_;
+};
+
 class Queue {
  public:
   Ticket push(Run run, const void* payload, size_t bytes) {
@@ -97,16 +138,15 @@ class Queue {
     Ticket before = pushed_.load(std::memory_order_relaxed);
     while (C10_UNLIKELY(before >= kSlots && !is_done(before + 1 - kSlots))) {
       lock.unlock();  // waiting may take the GIL back, and its owner may be waiting for this lock
-      wait_done(before + 1 - kSlots);
+      without_gil([&] { finish(before + kRoom - kSlots); });
       lock.lock();
       before = pushed_.load(std::memory_order_relaxed);
     }
     fill(slots_[before % kSlots], run, payload, bytes);
     pushed_.store(before + 1);
-    if (sleeping_.load()) {
-      std::lock_guard sleep_lock(sleep_mutex_);
-      work_.notify_one();
-    }
+    const State state = state_.load();
+    const auto gathered = [&] { return before + 1 - done_.load(std::memory_order_relaxed) >= kBacklog; };
+    if (C10_UNLIKELY(state != State::awake) && (state == State::asleep || gathered())) wake();
     return before + 1;
   }
 
@@ -115,9 +155,15 @@ class Queue {
 
   void wait_done(Ticket ticket) {
     if (is_done(ticket)) return;
-    without_gil([&] {
-      if (!spin_until([&] { return is_done(ticket); })) sleep_until_done(ticket, std::nullopt);
-    });
+    waits_.fetch_add(1, std::memory_order_relaxed);
+    without_gil([&] { finish(ticket); });
+  }
+
+  bool try_finish(Ticket ticket) {
+    if (is_done(ticket)) return true;
+    waits_.fetch_add(1, std::memory_order_relaxed);
+    without_gil([&] { run_as_stand_in(ticket); });
+    return is_done(ticket);
   }
 
   void raise_error() {
@@ -131,22 +177,26 @@ class Queue {
     if (error) std::rethrow_exception(error);
   }
 
+  // Leaves the tasks to the consumer: one that never ends must not hold up the end of the process.
   void stop() {
     std::lock_guard lock(producers_);
     if (!consumer_.joinable()) {
       stopping_.store(true);
       return;
     }
+    wake();
     const bool idle = sleep_until_done(pushed_.load(), Clock::now() + kStopTime);
     {
       std::lock_guard sleep_lock(sleep_mutex_);
       stopping_.store(true);
-      work_.notify_one();
     }
+    work_.notify_one();
     idle ? consumer_.join() : consumer_.detach();
   }
 
  private:
+  enum class State : uint8_t { awake, dozing, asleep };  // of the consumer
+
   void start() {
     slots_ = std::make_unique<Slot[]>(kSlots);
     sigset_t all, before;  // signals are for the user's threads
@@ -170,35 +220,35 @@ class Queue {
     if (bytes) std::memcpy(to, payload, bytes);
   }
 
-  void consume() {
-    t_consumer = true;
-    acl::mark_thread_asynchronous();
-    for (Ticket next = 0;; next++) {
-      const auto ready = [&] { return pushed_.load() > next || stopping_.load(); };
-      if (!spin_until(ready)) {
-        std::unique_lock lock(sleep_mutex_);
-        sleeping_.store(true);
-        work_.wait(lock, ready);
-        sleeping_.store(false);
-      }
-      if (pushed_.load() <= next) return;  // stopping
-      run(slots_[next % kSlots]);
+  // ---- running: see Note [Who runs a queued task] ----
+
+  bool try_take() {
+    return !taken_.load(std::memory_order_relaxed) && !taken_.exchange(true, std::memory_order_acquire);
+  }
+
+  void give_up() {
+    taken_.store(false);
+    if (C10_UNLIKELY(wanted_.load() != kNobody)) notify_waiters();
+  }
+
+  // With the role. Up to `ticket`, or all there is.
+  void run_until(Ticket ticket, StandIn* stand_in) {
+    for (Ticket next = done_.load(std::memory_order_relaxed); next < ticket && has_work(); next++) {
+      run(slots_[next % kSlots], stand_in);
       done_.store(next + 1);
-      if (next + 1 >= wanted_.load()) {
-        std::lock_guard lock(sleep_mutex_);
-        wanted_.store(kNobody);
-        progress_.notify_all();
-      }
+      if (C10_UNLIKELY(next + 1 >= wanted_.load())) notify_waiters();
     }
   }
 
-  void run(Slot& slot) noexcept {
+  void run(Slot& slot, StandIn* stand_in) noexcept {
+    auto& t = t_current;
     try {
-      set_device(slot.device);
-      if (t_current.streams[slot.device] != slot.stream) {
-        t_current.streams[slot.device] = slot.stream;
-        t_current.handle = nullptr;
+      if (t.device != slot.device || t.streams[slot.device] != slot.stream) {
+        if (stand_in) stand_in->before_change();
+        t.streams[slot.device] = slot.stream;
+        t.handle = nullptr;
       }
+      set_device(slot.device);
       slot.run(slot.heap ? slot.heap : slot.bytes);
     } catch (...) {
       std::lock_guard lock(error_mutex_);
@@ -208,26 +258,109 @@ class Queue {
     std::free(slot.heap);
   }
 
-  // False when the deadline came first.
-  bool sleep_until_done(Ticket ticket, std::optional<Clock::time_point> deadline) {
-    std::unique_lock lock(sleep_mutex_);
+  bool has_work() const noexcept { return pushed_.load() > done_.load(std::memory_order_relaxed); }
+
+  // ---- the consumer ----
+
+  void consume() {
+    t_in_task = true;
+    const acl::AsynchronousErrors asynchronous;
+    uint64_t waits = 0;
+    auto nap = kFirstNap;
     while (true) {
-      if (wanted_.load() > ticket) wanted_.store(ticket);
-      if (done_.load() >= ticket) return true;
-      if (!deadline)
-        progress_.wait(lock);
-      else if (progress_.wait_until(lock, *deadline) == std::cv_status::timeout)
-        return done_.load() >= ticket;
+      if (has_work() && try_take()) {
+        run_until(kEverything, nullptr);
+        give_up();
+        nap = kFirstNap;
+      }
+      if (stopping_.load() && !has_work()) return;
+      const uint64_t seen = std::exchange(waits, waits_.load(std::memory_order_relaxed));
+      if (seen == waits && !has_work()) {
+        if (!spin_until([&] { return has_work() || stopping_.load(); })) sleep();
+        continue;
+      }
+      doze(nap);
+      nap = std::min(2 * nap, kLongestNap);
     }
+  }
+
+  void doze(std::chrono::microseconds nap) {
+    std::unique_lock lock(sleep_mutex_);
+    state_.store(State::dozing);
+    work_.wait_for(lock, nap, [&] { return state_.load() == State::awake || stopping_.load(); });
+    state_.store(State::awake);
+  }
+
+  void sleep() {
+    std::unique_lock lock(sleep_mutex_);
+    state_.store(State::asleep);
+    if (!has_work()) work_.wait(lock, [&] { return state_.load() == State::awake || stopping_.load(); });
+    state_.store(State::awake);
+  }
+
+  C10_NOINLINE void wake() {
+    {
+      std::lock_guard lock(sleep_mutex_);
+      state_.store(State::awake);
+    }
+    work_.notify_one();
+  }
+
+  // ---- who waits ----
+
+  bool run_as_stand_in(Ticket ticket) {
+    if (!try_take()) return false;
+    {
+      StandIn stand_in;
+      run_until(ticket, &stand_in);
+    }
+    give_up();
+    return true;
+  }
+
+  void finish(Ticket ticket) {
+    while (!is_done(ticket)) {
+      if (run_as_stand_in(ticket)) continue;
+      const auto ready = [&] { return is_done(ticket) || !taken_.load(); };
+      if (!spin_until(ready)) sleep_until_done_or_free(ticket);
+    }
+  }
+
+  void notify_waiters() {
+    {
+      std::lock_guard lock(sleep_mutex_);
+      wanted_.store(kNobody);
+    }
+    progress_.notify_all();
+  }
+
+  void want(Ticket ticket) {  // with sleep_mutex_
+    if (wanted_.load() > ticket) wanted_.store(ticket);
+  }
+
+  void sleep_until_done_or_free(Ticket ticket) {
+    std::unique_lock lock(sleep_mutex_);
+    for (want(ticket); done_.load() < ticket && taken_.load(); want(ticket)) progress_.wait(lock);
+  }
+
+  // False when the deadline came first.
+  bool sleep_until_done(Ticket ticket, Clock::time_point deadline) {
+    std::unique_lock lock(sleep_mutex_);
+    for (want(ticket); done_.load() < ticket; want(ticket))
+      if (progress_.wait_until(lock, deadline) == std::cv_status::timeout) return done_.load() >= ticket;
+    return true;
   }
 
   std::unique_ptr<Slot[]> slots_;
   std::thread consumer_;
   std::mutex producers_;
   std::atomic<Ticket> pushed_{0};
+  std::atomic<uint64_t> waits_{
+      0};  // how often a thread has had to wait; tells the consumer what kind of program this is
 
   alignas(64) std::atomic<Ticket> done_{0};
-  std::atomic<bool> sleeping_{false};    // the consumer waits for work_
+  std::atomic<bool> taken_{false};  // the role of the runner
+  std::atomic<State> state_{State::awake};
   std::atomic<bool> stopping_{false};    // for good: from then on a push runs its task itself
   std::atomic<Ticket> wanted_{kNobody};  // the nearest ticket somebody sleeps for
   std::mutex sleep_mutex_;
@@ -276,12 +409,12 @@ bool launch_blocking() noexcept {
 }
 
 Ticket push(Run run, const void* payload, size_t bytes) {
-  if (level() > 0 && !t_consumer) queue().raise_error();
+  if (level() > 0 && !t_in_task) queue().raise_error();
   return push_keeping_errors(run, payload, bytes);
 }
 
 Ticket push_keeping_errors(Run run, const void* payload, size_t bytes) {
-  if (level() == 0 || t_consumer) {
+  if (level() == 0 || t_in_task) {
     run(const_cast<void*>(payload));
     return 0;
   }
@@ -290,22 +423,26 @@ Ticket push_keeping_errors(Run run, const void* payload, size_t bytes) {
 }
 
 void drain() {
-  if (t_consumer || is_in_bad_fork()) return;
+  if (t_in_task || is_in_bad_fork()) return;
   wait(queue().last());
 }
 
 bool is_done(Ticket ticket) noexcept { return ticket == 0 || queue().is_done(ticket); }
 
+bool try_finish(Ticket ticket) {
+  return is_done(ticket) || (!t_in_task && !is_in_bad_fork() && queue().try_finish(ticket));
+}
+
 void wait(Ticket ticket) {
-  if (t_consumer || is_in_bad_fork()) return;
+  if (t_in_task || is_in_bad_fork()) return;
   queue().wait_done(ticket);
   queue().raise_error();
 }
 
-bool on_consumer_thread() noexcept { return t_consumer; }
+bool in_task() noexcept { return t_in_task; }
 
 void stop() noexcept {
-  if (t_consumer || is_in_bad_fork()) return;
+  if (t_in_task || is_in_bad_fork()) return;
   try {
     queue().stop();
     g_level = 0;

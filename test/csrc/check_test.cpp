@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <regex>
-#include <thread>
 
 #include "acl/library.h"
 #include "device_or_skip.h"
@@ -86,13 +85,11 @@ TEST(Check, compact_output_keeps_the_first_two_lines) {
   unsetenv("TORCH_NPU_COMPACT_ERROR_OUTPUT");
 }
 
-TEST(Check, an_asynchronous_thread_says_that_the_stack_is_a_later_one) {
-  std::string text;
-  std::thread([&] {
-    acl::mark_thread_asynchronous();
-    text = message_of(507015);
-  }).join();
-  EXPECT_NE(text.find("ASCEND_LAUNCH_BLOCKING=1"), std::string::npos);
+TEST(Check, an_asynchronous_error_says_that_the_stack_is_a_later_one) {
+  {
+    const acl::AsynchronousErrors asynchronous;
+    EXPECT_NE(message_of(507015).find("ASCEND_LAUNCH_BLOCKING=1"), std::string::npos);
+  }
   EXPECT_EQ(message_of(507015).find("ASCEND_LAUNCH_BLOCKING"), std::string::npos);
 }
 

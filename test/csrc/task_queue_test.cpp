@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "acl/check.h"
 #include "device_or_skip.h"
 #include "runtime/gil.h"
 #include "runtime/stream.h"
@@ -63,7 +64,7 @@ TEST_F(TaskQueue, level_0_runs_at_once_on_the_calling_thread) {
   const auto ticket = push(body);
   EXPECT_EQ(ran_on, std::this_thread::get_id());
   EXPECT_TRUE(task_queue::is_done(ticket));
-  EXPECT_FALSE(task_queue::on_consumer_thread());
+  EXPECT_FALSE(task_queue::in_task());
 }
 
 TEST_F(TaskQueue, levels_out_of_range_are_refused) {
@@ -82,7 +83,7 @@ TEST_F(TaskQueue, push_returns_before_the_task_has_run) {
   EXPECT_TRUE(task_queue::is_done(ticket));
 }
 
-TEST_F(TaskQueue, tasks_run_in_order_on_the_consumer) {
+TEST_F(TaskQueue, tasks_run_in_order) {
   std::vector<int> order;
   std::atomic<bool> consumer{true};
   struct Task {
@@ -96,7 +97,7 @@ TEST_F(TaskQueue, tasks_run_in_order_on_the_consumer) {
         [](void* p) {
           const auto* t = static_cast<Task*>(p);
           t->order->push_back(t->number);
-          if (!task_queue::on_consumer_thread()) *t->consumer = false;
+          if (!task_queue::in_task()) *t->consumer = false;
         },
         &task, sizeof(task));
   }
@@ -243,6 +244,132 @@ TEST_F(TaskQueue, many_producers_lose_nothing_and_keep_their_own_order) {
   for (int t = 0; t < kThreads; t++) EXPECT_EQ(last[t], kEach - 1);
 }
 
+// Note [Who runs a queued task] in task_queue.cpp: after the first waits the consumer leaves tasks to those who wait.
+TEST_F(TaskQueue, a_thread_that_waits_runs_the_tasks_itself) {
+  int mine = 0;
+  auto body = [&, me = std::this_thread::get_id()] {
+    if (std::this_thread::get_id() == me && task_queue::in_task()) mine++;
+  };
+  for (int i = 0; i < 1000; i++) {
+    push(body);
+    task_queue::drain();
+    ASSERT_FALSE(task_queue::in_task());
+  }
+  EXPECT_GT(mine, 0);
+}
+
+TEST_F(TaskQueue, a_thread_that_asks_until_a_ticket_is_done_runs_it_itself) {
+  int mine = 0;
+  auto body = [&, me = std::this_thread::get_id()] { mine += std::this_thread::get_id() == me; };
+  for (int i = 0; i < 1000; i++) {
+    const auto ticket = push(body);
+    while (!task_queue::try_finish(ticket)) std::this_thread::yield();
+    ASSERT_TRUE(task_queue::is_done(ticket));
+  }
+  EXPECT_GT(mine, 0);
+}
+
+TEST_F(TaskQueue, a_thread_that_ran_others_tasks_has_its_card_and_stream_back) {
+  const Stream own = stream_from_pool(0, 0), other = stream_from_pool(0, 1);
+  const auto stream_of_1 = current_stream(1).id();
+  set_current_stream(own);
+  int mine = 0, wrong = 0;
+  auto body = [&, me = std::this_thread::get_id()] {
+    mine += std::this_thread::get_id() == me;
+    wrong += current_device() != 1 || !(current_stream() == other) || current_stream_handle() != other.handle();
+  };
+  for (int i = 0; i < 1000; i++) {
+    std::thread([&] {
+      set_device(1);
+      set_current_stream(other);
+      push(body);
+    }).join();
+    task_queue::drain();
+    ASSERT_EQ(current_device(), 0);
+    ASSERT_EQ(current_stream(), own);
+    ASSERT_EQ(current_stream(1).id(), stream_of_1);
+    ASSERT_EQ(current_stream_handle(), own.handle());
+  }
+  set_current_stream(default_stream(0));
+  EXPECT_GT(mine, 0);
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(TaskQueue, an_error_of_a_task_that_the_waiting_thread_runs_is_an_asynchronous_one) {
+  int mine = 0;
+  auto fails = [&, me = std::this_thread::get_id()] {
+    mine += std::this_thread::get_id() == me;
+    acl::throw_acl_error(507015, "aclnnAdd", __FILE__, __LINE__);
+  };
+  for (int i = 0; i < 300; i++) {
+    push(fails);
+    const auto text = drain_error();
+    ASSERT_NE(text.find("launched asynchronously"), std::string::npos) << text;
+  }
+  EXPECT_GT(mine, 0);
+  try {
+    acl::throw_acl_error(507015, "aclnnAdd", __FILE__, __LINE__);
+  } catch (const std::exception& e) {  // the thread's own errors are not
+    EXPECT_EQ(std::string(e.what()).find("launched asynchronously"), std::string::npos);
+  }
+}
+
+TEST_F(TaskQueue, what_is_pushed_after_waits_runs_without_another_call) {
+  auto nothing = [] {};
+  for (int round = 0; round < 20; round++) {
+    for (int i = 0; i < 50; i++) {
+      push(nothing);
+      task_queue::drain();
+    }
+    std::promise<void> ran;
+    auto body = [&] { ran.set_value(); };
+    push(body);
+    ASSERT_EQ(ran.get_future().wait_for(60s), std::future_status::ready);
+    if (round % 2) std::this_thread::sleep_for(3ms);  // long enough for the consumer to sleep
+  }
+}
+
+TEST_F(TaskQueue, one_waiting_thread_takes_over_from_another) {
+  for (int round = 0; round < 50; round++) {
+    std::promise<void> gate;
+    auto blocker = wait_for(gate);
+    std::atomic<int> ran{0};
+    auto count = [&] { ran++; };
+    const auto first = push(blocker);
+    const auto second = push(count), third = push(count);
+    std::thread a([&] { task_queue::wait(first); }), b([&] { task_queue::wait(third); }),
+        c([&] { task_queue::wait(second); });
+    if (round % 2) std::this_thread::sleep_for(1ms);  // they sleep by then
+    gate.set_value();
+    a.join(), b.join(), c.join();
+    ASSERT_EQ(ran, 2);
+  }
+}
+
+TEST_F(TaskQueue, many_threads_that_push_and_wait_keep_the_order_of_all) {
+  constexpr int kThreads = 8, kEach = 1000;
+  std::atomic<int> inside{0}, wrong{0};
+  uint64_t ran = 0;  // plain: tasks never run beside each other
+  auto body = [&] {
+    if (inside++ != 0) wrong++;
+    ran++;
+    inside--;
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; t++)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kEach; i++) {
+        const auto ticket = push(body);
+        if (i % (t + 1) == 0) task_queue::wait(ticket);
+        if (i % 7 == t) task_queue::try_finish(ticket);
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  task_queue::drain();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(ran, uint64_t{kThreads} * kEach);
+}
+
 TEST_F(TaskQueue, waiting_gives_up_the_gil) {
   static std::atomic<int> released;
   released = 0;
@@ -317,6 +444,26 @@ TEST_F(TaskQueue, stop_does_not_wait_for_ever) {
         _exit(0);
       },
       testing::ExitedWithCode(0), "");
+}
+
+TEST_F(TaskQueue, stop_does_not_wait_for_a_thread_that_is_stuck_in_a_task) {
+  const auto process = [] {
+    alarm(20);
+    task_queue::set_level(1);
+    auto nothing = [] {};
+    for (int i = 0; i < 100; i++) push(nothing), task_queue::drain();
+    std::promise<void> never, inside;
+    auto stuck = [&, future = never.get_future().share()] {
+      inside.set_value();
+      future.wait();
+    };
+    push(stuck);
+    std::thread([&] { task_queue::drain(); }).detach();
+    inside.get_future().wait();
+    task_queue::stop();
+    _exit(0);
+  };
+  EXPECT_EXIT(process(), testing::ExitedWithCode(0), "");
 }
 
 // Its tests run in a process of their own, which has not asked for the level yet.
