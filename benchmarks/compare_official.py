@@ -1,9 +1,11 @@
-"""Host time per operation, this plugin against the official torch_npu wheel, on the same softnpu and thread count.
+"""Host time per operation, this plugin against the official torch_npu wheel: same softnpu, thread count and queue level.
 
-Run: python benchmarks/compare_official.py [--official PYTHON] [--json FILE]. PYTHON is the interpreter of an environment
-with the official wheel; `bash ci/official.sh` makes one in build/official. Each side runs in its own process and answers
-one short slice at a time, in turn, so that all see the same noise; a figure is the median over the slices. Nothing is
-asserted. Rows that wait for the device are wall time, others the calling thread's CPU time; the JSON holds both.
+Run: python benchmarks/compare_official.py [--official PYTHON] [--levels 0 1 2] [--json FILE]. PYTHON is the interpreter of an
+environment with the official wheel; `bash ci/official.sh` makes one in build/official. A row is measured at each level of the
+task queue (TASK_QUEUE_ENABLE), which is the same on both sides: defaults differ, and a level against another one says nothing.
+Each side runs in a process of its own for each level and answers one short slice at a time, in turn, so that all see the same
+noise; a figure is the median over the slices. Nothing is asserted. Rows that wait for the device are wall time, others the
+calling thread's CPU time; the JSON holds both.
 """
 
 from __future__ import annotations
@@ -33,9 +35,9 @@ def softnpu_folder() -> Path:
     return Path(spec.submodule_search_locations[0]) / "softnpu"
 
 
-def environment(side: str, softnpu: Path, threads: int) -> dict[str, str]:
+def environment(side: str, softnpu: Path, threads: int, level: str = "0") -> dict[str, str]:
     base = {k: v for k, v in os.environ.items() if not k.startswith("ASCEND_") and k != "TORCH_NPU_RUNTIME"}
-    base |= {"OMP_NUM_THREADS": str(threads), "SOFTNPU_THREADS": str(threads)}
+    base |= {"OMP_NUM_THREADS": str(threads), "SOFTNPU_THREADS": str(threads), "TASK_QUEUE_ENABLE": level}
     if side == "official":
         base.pop("PYTHONPATH", None)  # it may lead to this plugin
         libraries = f"{softnpu}/lib64:{base.get('LD_LIBRARY_PATH', '')}".rstrip(":")
@@ -46,10 +48,10 @@ def environment(side: str, softnpu: Path, threads: int) -> dict[str, str]:
 
 
 class Worker:
-    def __init__(self, side: str, python: str, softnpu: Path, threads: int):
+    def __init__(self, side: str, python: str, softnpu: Path, threads: int, level: str):
         self.process = subprocess.Popen([python, str(HERE / "compare_worker.py"), side, str(threads)], text=True, cwd="/",
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                        env=environment(side, softnpu, threads))
+                                        env=environment(side, softnpu, threads, level))
         self.side = side
         self.rows = self.read()
 
@@ -69,24 +71,30 @@ class Worker:
         self.process.wait(timeout=60)
 
 
-def measure(workers: dict[str, Worker], slices: int) -> list[dict]:
-    """[{"row", "clock", side: µs, side + "_cpu", side + "_wall"}], medians."""
+Key = tuple[str, str]  # side, level; the CPU has the level ""
+
+
+def measure(workers: dict[Key, Worker], levels: list[str], slices: int) -> list[dict]:
+    """[{"row", "level", "clock", side: µs, side + "_cpu", side + "_wall"}], medians."""
     results = []
-    for row in workers["ours"].rows:
-        sides = [side for side, worker in workers.items() if row in worker.rows]
-        calls = {side: pick_calls(workers[side], row) for side in sides}
-        samples: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
+    for row in workers["ours", levels[0]].rows:
+        keys = [key for key, worker in workers.items() if row in worker.rows]
+        calls = {key: pick_calls(workers[key], row) for key in keys}
+        samples: dict[Key, list[dict[str, float]]] = {key: [] for key in keys}
         for _ in range(slices):
-            for side in sides:
-                samples[side].append(workers[side].slice(row, calls[side]))
+            for key in keys:
+                samples[key].append(workers[key].slice(row, calls[key]))
         clock = "wall" if any(word in row for word in WAITING) else "cpu"
-        result: dict = {"row": row, "clock": clock}
-        for side in sides:
-            for kind in ("cpu", "wall"):
-                result[f"{side}_{kind}"] = statistics.median(sample[kind] for sample in samples[side]) / 1000
-            result[side] = result[f"{side}_{clock}"]
-        results.append(result)
-        print(f"{row}: {len(sides) * slices} slices", file=sys.stderr)
+        for level in levels:
+            result: dict = {"row": row, "level": level, "clock": clock}
+            for side, at in keys:
+                if at not in ("", level):
+                    continue
+                for kind in ("cpu", "wall"):
+                    result[f"{side}_{kind}"] = statistics.median(sample[kind] for sample in samples[side, at]) / 1000
+                result[side] = result[f"{side}_{clock}"]
+            results.append(result)
+        print(f"{row}: {len(keys) * slices} slices", file=sys.stderr)
     return results
 
 
@@ -110,8 +118,8 @@ def import_seconds(pythons: dict[str, str], softnpu: Path, threads: int, turns: 
 
 
 def import_rows(seconds: dict[str, float]) -> list[dict]:
-    whole = {"row": "import torch, torch_npu (ms)", "clock": "cpu", **{side: s * 1000 for side, s in seconds.items()}}
-    added = {"row": "  of it the plugin (ms)", "clock": "cpu",
+    whole = {"row": "import torch, torch_npu (ms)", "level": "", "clock": "cpu", **{side: s * 1000 for side, s in seconds.items()}}
+    added = {"row": "  of it the plugin (ms)", "level": "", "clock": "cpu",
              **{side: (s - seconds["cpu"]) * 1000 for side, s in seconds.items() if side != "cpu"}}
     return [whole, added]
 
@@ -121,12 +129,13 @@ def line(result: dict) -> tuple:
         return f"{result['ours'] / result[side]:.2f}" if result.get(side) else ""
 
     figures = (f"{result[side]:.2f}" if side in result else "" for side in ("ours", "official", "cpu"))
-    return result["row"], result["clock"], *figures, ratio("official"), ratio("cpu")
+    return result["row"], result["level"], result["clock"], *figures, ratio("official"), ratio("cpu")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--official", default=str(HERE.parent / "build/official/bin/python"), help="Python of the official environment")
+    parser.add_argument("--levels", nargs="+", choices=("0", "1", "2"), default=["0", "1", "2"], help="of the task queue, on both sides")
     parser.add_argument("--slices", type=int, default=100)
     parser.add_argument("--imports", type=int, default=5, help="imports of each side")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -137,13 +146,14 @@ def main() -> None:
 
     softnpu = softnpu_folder()
     pythons = {"ours": sys.executable, "official": options.official, "cpu": sys.executable}
-    workers = {side: Worker(side, python, softnpu, options.threads) for side, python in pythons.items()}
-    results = measure(workers, options.slices)
+    keys = [(side, level) for level in options.levels for side in ("ours", "official")] + [("cpu", "")]
+    workers = {(side, level): Worker(side, pythons[side], softnpu, options.threads, level or "0") for side, level in keys}
+    results = measure(workers, options.levels, options.slices)
     for worker in workers.values():
         worker.close()
     results += import_rows(import_seconds(pythons, softnpu, options.threads, options.imports))
 
-    header = ("µs per operation", "clock", "ours", "official", "cpu", "ours : official", "ours : cpu")
+    header = ("µs per operation", "level", "clock", "ours", "official", "cpu", "ours : official", "ours : cpu")
     print(table([line(result) for result in results], header))
     if options.json:
         options.json.write_text(json.dumps({"threads": options.threads, "slices": options.slices, "rows": results}, indent=1) + "\n")

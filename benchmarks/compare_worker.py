@@ -49,9 +49,15 @@ def rows(device: str) -> dict[str, Callable[[], object]]:
             event.record()
             event.synchronize()
 
+        def add_and_synchronize_event():
+            x + y
+            event.record()
+            event.synchronize()
+
         table |= {
             "event.record()": lambda: event.record(),
-            "event.record(), synchronize": record_and_synchronize,
+            "event.record(), event.synchronize()": record_and_synchronize,
+            "z = x + y, event.record(), event.synchronize()": add_and_synchronize_event,
             "current_stream()": lambda: torch.npu.current_stream(),
             "synchronize(), idle": synchronize,
         }
