@@ -224,6 +224,9 @@ MOE = [
          {"k": 2, "renorm": 1}, grad=(0,)),
     Case("npu_moe_gating_top_k", (LOGITS, 2), lambda x, k, norm_type: (
         (lambda s: s / s.sum(-1, keepdim=True))(torch.sigmoid(x).topk(2).values), CHOICES), {"norm_type": 1}, grad=(0,)),
+    Case("npu_moe_gating_top_k", (LOGITS, 2), lambda x, k, renorm, routed_scaling_factor: (
+        gate(TOP.values, renorm=1, routed_scaling_factor=2.5), CHOICES), {"renorm": 1, "routed_scaling_factor": 2.5}, label="renormed"),
+    Case("npu_moe_gating_top_k", (LOGITS, 2), lambda x, k: (TOP.values, CHOICES), label="plain"),
     Case("npu_moe_init_routing", (TOKENS, PAIRS, CHOICES, 6), init_routing, grad=(0,)),
     Case("npu_moe_init_routing_v2", (TOKENS, CHOICES), lambda x, e, **_: (
         x[e.reshape(-1).argsort(stable=True) // 2], e.reshape(-1).argsort(stable=True).argsort().to(torch.int32),
@@ -235,6 +238,11 @@ MOE = [
                                       init_routing(TOKENS, PAIRS, CHOICES, 6)[1], CHOICES),
          lambda r, s1, s2, b, w, p, e: s1 + sum(w[:, j : j + 1] * (r[p.view(2, 6)[j].long()] + b[e[:, j].long()]) for j in range(2)),
          grad=(0, 1)),
+    # Rows lie token by token here, choice by choice above.
+    Case("npu_moe_finalize_routing", (rand(12, 5), TOKENS, rand(6, 5, seed=2), rand(4, 5), TOP.values,
+                                      torch.tensor([7, 0, 3, 11, 1, 9, 2, 10, 4, 8, 5, 6], dtype=torch.int32), CHOICES, 2),
+         lambda r, s1, s2, b, w, p, e, mode: s1 + s2 + torch.stack([
+             sum(w[t, j] * (r[p[2 * t + j].long()] + b[e[t, j].long()]) for j in range(2)) for t in range(6)]), label="tokens"),
     Case("npu_moe_token_permute", (TOKENS, CHOICES), permute, grad=(0,)),
     Case("npu_moe_token_unpermute", (rand(12, 5), permute(TOKENS, CHOICES)[1], TOP.values),
          lambda r, i, p: (r[i.long()].view(6, 2, 5) * p.unsqueeze(-1)).sum(1), grad=(0, 2)),

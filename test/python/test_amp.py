@@ -163,6 +163,17 @@ def test_scaler_state_moves_between_devices():
     assert fresh.get_scale() == 2.0
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_scaler_loads_whether_its_scale_moves(dynamic):
+    saved = torch.npu.amp.GradScaler(init_scale=4.0, growth_interval=1, dynamic=dynamic).state_dict()
+    assert saved["dynamic"] is dynamic
+    run = Run(torch.npu.amp.GradScaler(dynamic=not dynamic))
+    run.scaler.load_state_dict(saved)
+    assert run.step()[0] == (8.0 if dynamic else 4.0)
+    run.scaler.load_state_dict({key: value for key, value in saved.items() if key != "dynamic"})  # torch's own: stays as it is
+    assert run.step()[0] == (8.0 if dynamic else 4.0)
+
+
 def test_misuse_of_the_scaler_is_explained():
     scaler = torch.npu.amp.GradScaler()
     parameter = torch.nn.Parameter(torch.ones(2, device="npu"))
