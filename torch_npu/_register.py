@@ -14,7 +14,7 @@ from torch_npu._after_import import after_import
 
 def register() -> None:
     torch.utils.rename_privateuse1_backend("npu")
-    from torch_npu import _torchvision, custom_ops, npu
+    from torch_npu import _grad_scaler, _printing, _torchvision, custom_ops, npu
 
     torch._register_device_module("npu", npu)
     # `import torch.npu.amp` must find the modules that exist, not load them a second time under another name.
@@ -25,6 +25,8 @@ def register() -> None:
     torch.version.__getattr__ = _version_attribute
     torch.Tensor.__dlpack_device__ = _dlpack_device
     torch.nn.DataParallel.__init__ = _data_parallel
+    _printing.register(torch._tensor_str)
+    _grad_scaler.register(torch.amp.GradScaler)
     for cls in (torch.Tensor, torch.nn.Parameter):
         ForkingPickler.register(cls, _reduce_tensor)
     _C._storage_Use_Count = torch._C._storage_Use_Count  # trl asks for it here; upstream's counts storages of every device
@@ -35,6 +37,7 @@ def register() -> None:
     after_import("torch._inductor.compile_fx", _wrap_inductor)
     after_import("torch.nn.attention.flex_attention", _allow_flex_attention)
     after_import("torchvision.extension", _torchvision.add)
+    after_import("torch.distributed.fsdp.sharded_grad_scaler", lambda module: _grad_scaler.register(module.ShardedGradScaler))
     if torch.distributed.is_available():
         from torch_npu.distributed import backend
 

@@ -16,6 +16,7 @@ struct TypeLimit {
   const char* socs;    // names between spaces; empty: all
   const char* except;  // operators that take the types
   const char* source;
+  const char* instead;  // what to compute in
 };
 
 struct ArgumentLimit {
@@ -23,6 +24,7 @@ struct ArgumentLimit {
   const char* argument;
   uint64_t accepted;
   const char* source;
+  const char* instead;
 };
 
 #include "soc_limits.inc"
@@ -32,21 +34,27 @@ bool lists(const char* names, const char* name) {
   return strstr(names, (" " + std::string(name) + " ").c_str()) != nullptr;
 }
 
-// Who says that the chip refuses `type` for this argument; null if nobody does.
-const char* refused(const char* op, const std::string& argument, ScalarType type, const char* soc) {
+struct Refusal {
+  const char* source;  // who says so; null if nobody does
+  const char* instead;
+};
+
+Refusal refused(const char* op, const std::string& argument, ScalarType type, const char* soc) {
   for (const auto& limit : kTypeLimits)
     if (holds(limit.refused, type) && (!*limit.socs || lists(limit.socs, soc)) && !lists(limit.except, op))
-      return limit.source;
+      return {limit.source, limit.instead};
   for (const auto& limit : kArgumentLimits)
-    if (limit.op == std::string(op) && limit.argument == argument && !holds(limit.accepted, type)) return limit.source;
-  return nullptr;
+    if (limit.op == std::string(op) && limit.argument == argument && !holds(limit.accepted, type))
+      return {limit.source, limit.instead};
+  return {};
 }
 
 void check_type(const Call& call, const std::string& argument, ScalarType type) {
   const char* soc = config().soc->name;
-  if (const char* source = refused(call.op.name, argument, type, soc))
-    fail(ACLNN_ERR_PARAM_INVALID, "argument '%s' is not implemented for %s on %s (SOFTNPU_STRICT=1, see %s)",
-         argument.c_str(), std::string(c10::getDtypeNames(type).first).c_str(), soc, source);
+  if (const auto [source, instead] = refused(call.op.name, argument, type, soc); source)
+    fail(ACLNN_ERR_PARAM_INVALID,
+         "argument '%s' is not implemented for %s on %s: compute in %s, or on the CPU (SOFTNPU_STRICT=1, see %s)",
+         argument.c_str(), std::string(c10::getDtypeNames(type).first).c_str(), soc, instead, source);
 }
 
 }  // namespace
