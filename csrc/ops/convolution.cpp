@@ -51,11 +51,29 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
   return {grad_input, grad_weight, grad_bias};
 }
 
+// The kernel that upstream chooses for CPU and CUDA, callable by its name. Its gradient is convolution_backward.
+Tensor transposed2d(const Tensor& self, const Tensor& weight, at::IntArrayRef kernel_size,
+                    const std::optional<Tensor>& bias, at::IntArrayRef stride, at::IntArrayRef padding,
+                    at::IntArrayRef output_padding, at::IntArrayRef dilation) {
+  TORCH_CHECK(weight.dim() == 4 && kernel_size.size() == 2 && weight.sizes().slice(2) == kernel_size,
+              "slow_conv_transpose2d: kernel_size ", kernel_size,
+              " must be the last two of the four dimensions of weight, ", weight.sizes());
+  return at::convolution(self, weight, bias, stride, padding, dilation, /*transposed=*/true, output_padding, 1);
+}
+
+Tensor& transposed2d_out(const Tensor& self, const Tensor& weight, at::IntArrayRef kernel_size,
+                         const std::optional<Tensor>& bias, at::IntArrayRef stride, at::IntArrayRef padding,
+                         at::IntArrayRef output_padding, at::IntArrayRef dilation, Tensor& out) {
+  return write_out(out, transposed2d(self, weight, kernel_size, bias, stride, padding, output_padding, dilation));
+}
+
 }  // namespace
 
 NPU_REGISTER(convolution) {
   manual("aten::convolution_overrideable", "", &convolution);
   manual("aten::convolution_backward_overrideable", "", &convolution_backward);
+  manual("aten::slow_conv_transpose2d", "", &transposed2d);
+  manual("aten::slow_conv_transpose2d", "out", &transposed2d_out);
 }
 
 }  // namespace npu::ops

@@ -8,6 +8,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/LossMulti.h>
+#include <ATen/ops/empty.h>
 
 namespace npu::ops {
 
@@ -56,6 +57,10 @@ void check_max_pool3d(const Tensor& self) {
 }
 
 void check_dims(const Tensor& self, at::IntArrayRef dims) { at::dim_list_to_bitset(dims, self.dim()); }
+
+Tensor as_classes(const Tensor& target) {
+  return target.scalar_type() == at::kInt ? at::empty(target.sizes(), at::device(at::kMeta).dtype(at::kLong)) : target;
+}
 
 void check_roll(const Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
   TORCH_CHECK(!shifts.empty(), "`shifts` required");

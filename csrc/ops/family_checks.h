@@ -11,6 +11,8 @@ namespace npu::ops {
 
 using at::Tensor;
 
+// `target`, or if it is int32, which the NPU takes and upstream's meta functions do not, its shape in int64.
+Tensor as_classes(const Tensor& target);
 void check_gelu(std::string_view approximate);
 void check_huber(double delta);
 void check_multi_margin(const Tensor& self, const Tensor& target, const std::optional<Tensor>& weight);

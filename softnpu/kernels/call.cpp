@@ -13,6 +13,7 @@
 #include "float_flags.h"
 #include "runtime/address.h"
 #include "runtime/error.h"
+#include "wide.h"
 
 namespace softnpu::kernels {
 
@@ -83,7 +84,7 @@ void Call::capture_thread_state() {
 
 void Call::compute() {
   CleanState clean(float_flags_, threads_);
-  op.run(*this);
+  op.wide ? run_wide(*this) : op.run(*this);
   if (!layouts_.empty()) restore_layouts();
 }
 

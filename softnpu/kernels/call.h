@@ -35,6 +35,7 @@ struct Operator {
   uint64_t optional;  // bit i: argument i may be NULL
   bool workspace;     // asks for scratch memory
   bool trial;         // may run twice, see Note [Trial run] in trial.h
+  bool wide;          // computes float16 and bfloat16 in float32, see Note [Wide kernels] in wide.h
 };
 
 using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, std::vector<Scalar>,
@@ -137,7 +138,7 @@ class Call final : public aclOpExecutor {
   std::unique_ptr<at::TensorIterator> iterator_;
   bool prepared_ = false;
   c10::SmallVector<int64_t, 12> layouts_;  // of the written tensors: their rank, then their strides
-  uint64_t float_flags_ = 0;  // see float_flags.h
+  uint64_t float_flags_ = 0;               // see float_flags.h
   int threads_ = 0;
 };
 

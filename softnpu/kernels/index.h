@@ -70,6 +70,15 @@ inline void set_unique(Call& call, size_t first, const std::tuple<at::Tensor, at
   if (counts) call.set_output(first + 2, std::get<2>(result));
 }
 
+// The NPU counts integers as well. In float64 their bins are exact; limits have the type of the elements, as on CUDA.
+inline void histc(at::Tensor& out, const at::Tensor& self, int64_t bins, const c10::Scalar& min,
+                  const c10::Scalar& max) {
+  if (at::isIntegralType(self.scalar_type(), false))
+    out.copy_(at::histc(self.to(at::kDouble), bins, min.to<int64_t>(), max.to<int64_t>()));
+  else
+    at::histc_out(out, self, bins, min, max);
+}
+
 // A dim beyond the rank means the flattened tensor: the official client passes 1000 for "none".
 inline std::optional<int64_t> dim_or_none(const at::Tensor& self, int64_t dim) {
   return dim >= -self.dim() && dim < self.dim() ? std::optional<int64_t>(dim) : std::nullopt;

@@ -5,6 +5,9 @@
 
 namespace softnpu::kernels {
 
+// Class numbers as ATen takes them: the NPU has int32 ones, too.
+inline Tensor classes(const Tensor& target) { return target.scalar_type() == at::kInt ? target.to(at::kLong) : target; }
+
 void l1_loss_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, const Tensor& target,
                       int64_t reduction);
 void kl_div_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, const Tensor& target,

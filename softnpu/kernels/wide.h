@@ -1,4 +1,4 @@
-// float16 products computed in float32.
+// float16 and bfloat16 computed in float32.
 //
 // Note [Wide products]: the matrix unit of an NPU adds up products of float16 in float32. ATen's CPU loops for float16
 // round in between in some operators (addbmm, transposed convolution), and on processors without float16 arithmetic
@@ -13,6 +13,13 @@
 #include <optional>
 
 namespace softnpu::kernels {
+
+class Call;
+
+// Note [Wide kernels]: an NPU takes float16 and bfloat16 in operators for which ATen's CPU loops have no such type. A
+// table names them under `wide`; their tensors of these types are handed to the kernel as float32, and what it writes
+// is rounded once.
+void run_wide(Call& call);
 
 inline constexpr int64_t kFewElements = 2048;
 

@@ -5,6 +5,7 @@ A kernel table maps an operator to a C++ statement over the argument names of ab
     includes: [ATen/CPUFunctions.h]      # headers the statements need
     workspace: true                      # operators of this file ask for scratch memory (default false)
     trial: false                         # do not try them, see Note [Trial run] in trial.h (default true)
+    wide: [aclnnCdist]                   # float16 and bfloat16 in float32, see Note [Wide kernels] in wide.h
     kernels:
       aclnnAdd: at::cpu::add_out(out, self, other, alpha)
 
@@ -33,6 +34,7 @@ class Kernel:
     loop: str
     workspace: bool
     trial: bool
+    wide: bool
 
 
 @dataclass
@@ -46,7 +48,9 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
     tables, seen = [], set()
     for file in sorted(folder.glob("*.yaml")):
         table = yaml.load(file.read_text(), yaml.CSafeLoader)
-        kernels = []
+        kernels, wide = [], table.get("wide", [])
+        if missing := set(wide) - set(table["kernels"]):
+            raise SystemExit(f"{file.name}: wide names {', '.join(sorted(missing))}, which has no kernel in this table")
         for name, statement in table["kernels"].items():
             if name not in signatures:
                 raise SystemExit(f"{file.name}: {name} has no signature in abi/")
@@ -54,7 +58,8 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
                 raise SystemExit(f"{file.name}: {name} has a kernel already")
             statement, loop = statement if isinstance(statement, list) else (statement, "")
             seen.add(name)
-            kernels.append(Kernel(signatures[name], statement, loop, table.get("workspace", False), table.get("trial", True)))
+            workspace, trial = table.get("workspace", False), table.get("trial", True)
+            kernels.append(Kernel(signatures[name], statement, loop, workspace, trial, name in wide))
         tables.append(Table(file.stem, table.get("includes", []), kernels))
     return tables
 
@@ -92,7 +97,8 @@ static void run_{name}(Call& call) {{
 {emit_loop(kernel.loop)}  {kernel.statement};
 }}
 static const Operator op_{name}{{"{name}", &run_{name}, "{arguments}", Operator::Shape::{signature.shape},
-    {dtype_mask(signature.dtypes)}, {bits["written"]}ull, {bits["optional"]}ull, {str(kernel.workspace).lower()}, {str(kernel.trial).lower()}}};
+    {dtype_mask(signature.dtypes)}, {bits["written"]}ull, {bits["optional"]}ull, {str(kernel.workspace).lower()}, {str(kernel.trial).lower()},
+    {str(kernel.wide).lower()}}};
 ENTRY int {name}GetWorkspaceSize({parameters}, uint64_t* workspace_size_, aclOpExecutor** executor_) {{
   return plan(op_{name}, {{{names}}}, workspace_size_, executor_);
 }}

@@ -22,7 +22,7 @@ Keys: `args` C++ expressions in the order of abi/aclnn.yaml (default: the schema
 `fast` same | unary | bool: the common case skips TensorIterator (Note [Fast paths]); `scalar` an operator that takes
 the second operand as a number (`scalar_args` its arguments); `inplace` an operator for the in-place form
 (`inplace_args`); `into` the rule of the out= form, where it depends on the given tensor; `before` and `after` C++ statements around the launch, e.g. checks; `cpu_scalars` numbers may come as
-CPU tensors; `exact` an out= tensor must have the result's type, `distinct` and share no memory with an input.
+CPU tensors; `meta` what the meta function is given in place of an argument; `exact` an out= tensor must have the result's type, `distinct` and share no memory with an input.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from torchgen.model import BackendIndex, DispatchKey, NativeFunction, NativeFunc
 
 from . import aclnn, foreach, layouts
 
-KEYS = {"op", "acl", "args", "fast", "scalar", "scalar_args", "inplace", "inplace_args", "out", "into", "before", "after", "cpu_scalars", "exact", "distinct"}
+KEYS = {"op", "acl", "args", "fast", "scalar", "scalar_args", "inplace", "inplace_args", "out", "into", "before", "after", "cpu_scalars", "meta", "exact", "distinct"}
 
 # In-place operators that take an expanded tensor, as upstream's do.
 TAKES_EXPANDED = {"_index_put_impl_", "fill_", "index_fill_", "masked_fill_", "zero_"}
@@ -153,7 +153,8 @@ class Generator:
         lines += self.fast_path(entry, kind, binary, names, arguments)
         form = {SchemaKind.functional: "functional", SchemaKind.out: "out", SchemaKind.inplace: "inplace"}[kind]
         lines.append(f"  {ident}_op op(Form::{form}{''.join(', ' + g for g in given)});")
-        call = ", ".join(self.meta_arguments(group))
+        shown = entry.get("meta", {})
+        call = ", ".join(shown.get(a, a) for a in self.meta_arguments(group))
         lines.append(f"  op.meta({call});")
         lines.append(f"  {ident}_launch(op{''.join(', ' + n for n in names)});")
         if kind is SchemaKind.functional:
