@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "acl/library.h"
 #include "distributed/hccl_api.h"
+#include "distributed/liveness.h"
 #include "runtime/device.h"
 
 namespace npu::distributed {
@@ -74,13 +76,52 @@ HcclCommConfig make_config(const CommunicatorSettings& settings, bool named) {
 
 std::string here(const std::string& key, int rank) { return key + "/here/" + std::to_string(rank); }
 
+std::string process(int rank) { return "hccl_process/" + std::to_string(rank); }
+
+// The first member of `waited_for` whose process has ended, or -1.
+int ended(c10d::Store& store, const std::vector<int>& waited_for) {
+  for (int rank : waited_for) {
+    if (!store.check({process(rank)})) continue;
+    const std::vector<uint8_t> note = store.get(process(rank));
+    if (process_has_ended(std::string(note.begin(), note.end()))) return rank;
+  }
+  return -1;
+}
+
+// As store.wait(), but not for processes that have ended: `late` says whom it still waits for.
+void wait_for_living(c10d::Store& store, const std::vector<std::string>& keys, std::chrono::milliseconds timeout,
+                     const std::function<std::vector<int>()>& late) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kLook{1000};
+  const auto end = Clock::now() + timeout;
+  for (int last = -1;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    const auto begin = Clock::now();
+    try {
+      return store.wait(keys, std::max(std::min(left, kLook), std::chrono::milliseconds(1)));
+    } catch (const c10::DistStoreError&) {
+      if (Clock::now() >= end || Clock::now() - begin < kLook / 2) throw;
+    }
+    const int gone = ended(store, late());  // twice: its note may be one of an earlier process that is being replaced
+    TORCH_CHECK_WITH(DistBackendError, gone < 0 || gone != last, "Rank ", gone,
+                     "'s process has ended before the first collective");
+    last = gone;
+  }
+}
+
 // The ranks come to their first collective at different times, and HCCL's own patience is short: wait for all first.
-void wait_for_all(c10d::Store& store, const std::string& key, int ranks, std::chrono::milliseconds timeout) {
+void wait_for_all(c10d::Store& store, const std::string& key, int ranks, const CommunicatorSettings& settings) {
+  const auto timeout = settings.timeout;
   std::vector<std::string> keys;
   for (int rank = 0; rank < ranks; ++rank) keys.push_back(here(key, rank));
   try {
-    store.wait(keys, timeout);
-  } catch (const std::exception& error) {
+    wait_for_living(store, keys, timeout, [&] {
+      std::vector<int> late;
+      for (int rank = 0; rank < ranks; ++rank)
+        if (!store.check({keys[rank]})) late.push_back(settings.members.at(rank));
+      return late;
+    });
+  } catch (const c10::DistStoreError& error) {
     std::string late;
     for (int rank = 0; rank < ranks; ++rank)
       if (!store.check({keys[rank]})) late += (late.empty() ? "" : ", ") + std::to_string(rank);
@@ -92,14 +133,15 @@ void wait_for_all(c10d::Store& store, const std::string& key, int ranks, std::ch
 
 // Rank 0 makes the root info, the others find it in the store. A failure of rank 0 is told to all.
 HcclRootInfo exchange_root_info(c10d::Store& store, const std::string& key, int rank, int ranks,
-                                std::chrono::milliseconds timeout) {
+                                const CommunicatorSettings& settings) {
+  const auto timeout = settings.timeout;
   HcclRootInfo info{};
   constexpr uint8_t good = 1, bad = 0;
   store.set(here(key, rank), std::vector<uint8_t>{good});
   if (rank == 0) {
     std::vector<uint8_t> value(1, good);
     try {
-      wait_for_all(store, key, ranks, timeout);
+      wait_for_all(store, key, ranks, settings);
       HCCL_CHECK(hccl::api().HcclGetRootInfo(&info));
     } catch (const c10::Error& error) {
       value[0] = bad;
@@ -113,8 +155,8 @@ HcclRootInfo exchange_root_info(c10d::Store& store, const std::string& key, int 
     return info;
   }
   try {
-    store.wait({key}, timeout + kMargin);
-  } catch (const std::exception& error) {
+    wait_for_living(store, {key}, timeout + kMargin, [&] { return std::vector<int>{settings.members.at(0)}; });
+  } catch (const c10::DistStoreError& error) {
     TORCH_CHECK_WITH(DistBackendError, false, "Rank 0 did not come to the first collective within ", timeout.count(),
                      " ms: ", error.what());
   }
@@ -135,10 +177,15 @@ void forget_root_info(c10d::Store& store, const std::string& key, int ranks) {
 
 }  // namespace
 
+void announce_process(c10d::Store& store, int rank) {
+  const std::string note = own_process();
+  store.set(process(rank), std::vector<uint8_t>(note.begin(), note.end()));
+}
+
 std::shared_ptr<Communicator> Communicator::connect(c10d::Store& store, const std::string& key, int rank, int ranks,
                                                     const CommunicatorSettings& settings) {
   const hccl::Api& api = hccl::api();
-  const HcclRootInfo info = exchange_root_info(store, key, rank, ranks, settings.timeout);
+  const HcclRootInfo info = exchange_root_info(store, key, rank, ranks, settings);
   HcclComm handle = nullptr;
   const uint32_t capability = api.HcclGetCommConfigCapability ? api.HcclGetCommConfigCapability() : 0;
   if (api.HcclCommInitRootInfoConfig) {

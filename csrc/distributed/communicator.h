@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "hccl.h"
 
@@ -25,12 +26,16 @@ struct CommunicatorSettings {
   int buffer_megabytes = 200;
   bool deterministic = false;
   HcclConfigMap options;
+  std::vector<int> members;  // ranks of the group, by rank of the communicator
 };
 
 struct Failure {
   std::string text;
   bool timed_out = false;
 };
+
+// When its group is made: a rank that waits for this one to connect then learns of the end of its process.
+void announce_process(c10d::Store& store, int rank);
 
 class Communicator {
  public:

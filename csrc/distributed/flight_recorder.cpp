@@ -1,9 +1,15 @@
 #include "distributed/flight_recorder.h"
 
 #include <c10/util/Logging.h>
+#include <c10/util/error.h>
+#include <fcntl.h>
 #include <torch/csrc/distributed/c10d/TraceUtils.h>
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 
 #include "acl/config.h"
 
@@ -165,14 +171,17 @@ std::string FlightRecorder::dump(bool with_collectives, bool with_stacks, bool o
 std::string FlightRecorder::write_file(int rank) {
   const std::string path = config::hccl_debug_info_file() + std::to_string(rank);
   const std::string text = dump(true, true, false);
-  FILE* file = std::fopen(path.c_str(), "wbe");
-  if (!file) {
-    LOG(ERROR) << "The flight recorder cannot write " << path;
-    return "";
-  }
-  std::fwrite(text.data(), 1, text.size(), file);
-  std::fclose(file);
-  return path;
+  // For this user alone, and in one step: a link or a file that somebody put there is replaced, not followed.
+  std::string temporary = path + ".XXXXXX";
+  const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);  // mode 0600
+  FILE* file = descriptor < 0 ? nullptr : fdopen(descriptor, "wb");
+  bool written = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (file) written &= std::fclose(file) == 0;
+  written = written && std::rename(temporary.c_str(), path.c_str()) == 0;
+  if (written) return path;
+  LOG(ERROR) << "The flight recorder cannot write " << path << ": " << c10::utils::str_error(errno);
+  if (descriptor >= 0) unlink(temporary.c_str());
+  return "";
 }
 
 }  // namespace npu::distributed

@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
+#include <numeric>
 
 #include "acl/check.h"
 #include "acl/config.h"
@@ -30,13 +31,16 @@ ProcessGroupHCCL::ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int ra
       options_(std::move(options)),
       blocking_(config::hccl_blocking_wait()),
       reaction_(config::hccl_async_error_handling()),
-      timed_(config::hccl_enable_timing()) {
+      timed_(config::hccl_enable_timing()),
+      everyone_(size) {
   setGroupUid(options_->group_name);
   auto ranks = options_->global_ranks_in_group;
   if (ranks.empty())  // the default group: all of them
     for (int i = 0; i < size; ++i) ranks.push_back(static_cast<uint64_t>(i));
   FlightRecorder::get().set_ranks(options_->group_name, std::move(ranks));
+  std::iota(everyone_.begin(), everyone_.end(), 0);
   init();
+  announce_process(*store_, rank);
   // A connection of its own: the main thread may block in the store for minutes.
   watchdog_ = std::make_unique<Watchdog>(store_->clone(), rank, size, options_->group_name,
                                          [this](const std::string& text) { on_failure(text); });
@@ -110,8 +114,8 @@ void ProcessGroupHCCL::rebuild() {
   watchdog_->restart();
 }
 
-std::shared_ptr<Communicator> ProcessGroupHCCL::find_or_connect(const std::string& name, int rank, int ranks,
-                                                                const char* title) {
+std::shared_ptr<Communicator> ProcessGroupHCCL::find_or_connect(const std::string& name,
+                                                                const std::vector<int>& members, const char* title) {
   uint64_t generation = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -127,6 +131,9 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::find_or_connect(const std::strin
   settings.buffer_megabytes = name == "all" ? config::hccl_buffer_megabytes() : config::hccl_p2p_buffer_megabytes();
   settings.deterministic = config::hccl_deterministic() || at::globalContext().deterministicAlgorithms();
   settings.options = options_->hccl_config;
+  const int rank = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
+  const int ranks = static_cast<int>(members.size());
+  settings.members = members;
   std::shared_ptr<Communicator> communicator;
   try {
     communicator = Communicator::connect(*store_, c10::str("hccl_root/", generation, "/", name), rank, ranks, settings);
@@ -146,13 +153,13 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::communicator(c10::DeviceIndex de
                    "each rank: this one has used npu:",
                    used, " and now got a tensor on npu:", int(device),
                    ". Call torch.npu.set_device(local_rank) first, or make another group.");
-  return find_or_connect("all", rank_, size_, title);
+  return find_or_connect("all", everyone_, title);
 }
 
 // Of two ranks (or one, for what a rank sends to itself), so that sends do not need the whole group to take part.
 std::shared_ptr<Communicator> ProcessGroupHCCL::pair_communicator(int peer, const char* title) {
   const int low = std::min(rank_, peer), high = std::max(rank_, peer);
-  return find_or_connect(c10::str(low, "-", high), rank_ == low ? 0 : 1, low == high ? 1 : 2, title);
+  return find_or_connect(c10::str(low, "-", high), low == high ? std::vector{low} : std::vector{low, high}, title);
 }
 
 Stream ProcessGroupHCCL::side_stream(c10::DeviceIndex device, int which) {

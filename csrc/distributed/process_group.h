@@ -125,7 +125,8 @@ class ProcessGroupHCCL final : public c10d::Backend {
   // Made at first use; `title` is what needs it, for the error.
   std::shared_ptr<Communicator> communicator(c10::DeviceIndex device, const char* title);
   std::shared_ptr<Communicator> pair_communicator(int peer, const char* title);
-  std::shared_ptr<Communicator> find_or_connect(const std::string& key, int rank, int ranks, const char* title);
+  std::shared_ptr<Communicator> find_or_connect(const std::string& key, const std::vector<int>& members,
+                                                const char* title);
   static constexpr int kCollectiveStream = -1;  // side_stream's number of the group's own; others are peers'
   Stream side_stream(c10::DeviceIndex device, int which);
   c10::DeviceIndex any_device() const;
@@ -144,6 +145,7 @@ class ProcessGroupHCCL final : public c10d::Backend {
   const int reaction_;  // TORCH_HCCL_ASYNC_ERROR_HANDLING
   // Atomic: abort() and questions come from other threads.
   std::atomic<bool> timed_, coalescing_{false}, closed_{false};
+  std::vector<int> everyone_;  // 0 to size - 1
   std::atomic<uint64_t> collectives_{0}, transfers_{0};
   std::atomic<int> last_device_{-1};
   std::mutex mutex_;  // of the following

@@ -2,6 +2,7 @@
 
 #include "arithmetic.h"
 #include "reduce.h"
+#include "runtime/address.h"
 #include "runtime/error.h"
 #include "runtime/task.h"
 #include "schedule.h"
@@ -34,6 +35,12 @@ class CollectiveTask final : public Task {
   }
 
   Waits waits() const noexcept override { return Waits::for_peers; }
+  const char* name() const noexcept override { return name_of(request_.kind); }
+  bool uses(const char* begin, size_t bytes) const noexcept override {
+    const size_t size = size_of(request_.type);
+    return overlap(kernel_address(request_.send), request_.send_elements * size, begin, bytes) ||
+           overlap(kernel_address(request_.recv), request_.recv_elements * size, begin, bytes);
+  }
 
   std::string describe() const override {
     const std::string what =

@@ -34,6 +34,8 @@ class Half {
 
   bool done() const { return message().done.load(std::memory_order_acquire) >= number_; }
   uint32_t peer() const { return transfer_.peer; }
+  const char* memory() const { return kernel_address(transfer_.buffer); }
+  uint64_t bytes() const { return bytes_; }
 
   // Does what can be done without waiting.
   void advance() {
@@ -136,6 +138,12 @@ class TransferTask final : public Task {
   }
 
   Waits waits() const noexcept override { return Waits::for_peers; }
+  const char* name() const noexcept override { return "HcclSend or HcclRecv"; }
+  bool uses(const char* begin, size_t bytes) const noexcept override {
+    for (const Half& half : halves_)
+      if (overlap(half.memory(), half.bytes(), begin, bytes)) return true;
+    return false;
+  }
 
   std::string describe() const override {
     for (const Half& half : halves_)

@@ -22,7 +22,7 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag) {
 }
 
 aclError aclrtDestroyEvent(aclrtEvent event) {
-  return guard_release("aclrtDestroyEvent", [&] { Event::checked(event).destroy(); });
+  return guard_release("aclrtDestroyEvent", [&] { Event::destroy(event); });
 }
 
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {

@@ -1,8 +1,8 @@
 // Descriptors of the single-operator interface that came before aclnn. Clients build them and then run the operator
 // with aclopCompileAndExecute, which softnpu refuses (refused.cpp): the objects are real, attributes are accepted and
 // unused.
-#include <atomic>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "entry.h"
@@ -10,73 +10,75 @@
 
 using namespace softnpu;
 
-namespace {
-
-template <uint32_t kTag>
-struct Tagged {
-  std::atomic<uint32_t> tag{0};
-  bool alive() const noexcept { return tag.load(std::memory_order_acquire) == kTag; }
-  void live() noexcept { tag.store(kTag, std::memory_order_release); }
-  void die() noexcept { tag.store(0, std::memory_order_release); }
-};
-
-}  // namespace
-
-struct aclTensorDesc : Tagged<0x736e7421> {
+struct aclTensorDesc : softnpu::Life {
   aclDataType dtype;
   aclFormat format;
   std::vector<int64_t> dims;
   std::string name;
 };
-struct aclDataBuffer : Tagged<0x736e7422> {
+struct aclDataBuffer : softnpu::Life {
   void* data;
   size_t size;
 };
-struct aclopAttr : Tagged<0x736e7423> {};
+struct aclopAttr : softnpu::Life {};
 
 namespace {
+
+constexpr int kMostDims = 64;
 
 constinit Arena<aclTensorDesc> g_descs{"tensor descriptors", 64 * 1024};
 constinit Arena<aclDataBuffer> g_buffers{"data buffers", 64 * 1024};
 constinit Arena<aclopAttr> g_attributes{"attribute sets", 64 * 1024};
 
 template <class T>
-T& checked(Arena<T>& arena, const T* handle, const char* what) {
-  if (T* object = arena.find(required(handle, what))) return *object;
-  fail(ACL_ERROR_INVALID_PARAM, "%s %p is no live object", what, static_cast<const void*>(handle));
+T& live(T* object, const T* handle, const char* what) {
+  if (object) return *object;
+  fail(ACL_ERROR_INVALID_PARAM, "%s %p is no live object", what, static_cast<const void*>(required(handle, what)));
+}
+
+// Calls use(object), which must not throw, while no other thread can use or end it.
+template <class T, class Use>
+void with(Arena<T>& arena, const T* handle, const char* what, Use&& use) {
+  T* object = arena.find(handle);
+  T& held = live(object && object->hold() ? object : nullptr, handle, what);
+  use(held);
+  held.let_go();
+}
+
+template <class Use>
+aclError with_desc(const char* entry, const aclTensorDesc* desc, Use&& use) {
+  return guard(entry, [&] { with(g_descs, desc, "desc", use); });
 }
 
 template <class T>
 aclError end(const char* entry, Arena<T>& arena, const T* handle, const char* what) {
-  return guard_release(entry, [&] {
-    T& object = checked(arena, handle, what);
-    object.die();
-    arena.release(&object);
-  });
+  return guard_release(entry, [&] { arena.release(&live(arena.end(handle), handle, what)); });
 }
 
 aclError accept(const char* entry, aclopAttr* attributes, const char* name) {
   return guard(entry, [&] {
-    checked(g_attributes, attributes, "attr");
     required(name, "attrName");
+    with(g_attributes, attributes, "attr", [](aclopAttr&) {});
   });
 }
 
-void set_dims(aclTensorDesc& desc, int count, const int64_t* dims) {
-  if (count < 0) fail(ACL_ERROR_INVALID_PARAM, "numDims %d is negative", count);
+std::vector<int64_t> read_dims(int count, const int64_t* dims) {
+  if (count < 0 || count > kMostDims) fail(ACL_ERROR_INVALID_PARAM, "numDims is %d, not 0 to %d", count, kMostDims);
   if (count > 0) required(dims, "dims");
-  desc.dims.assign(dims, dims + count);
+  return {dims, dims + count};
 }
 
 }  // namespace
 
 aclTensorDesc* aclCreateTensorDesc(aclDataType dtype, int count, const int64_t* dims, aclFormat format) {
   return guard_pointer("aclCreateTensorDesc", [&] {
+    std::vector<int64_t> sizes = read_dims(count, dims);  // before there is a slot to lose
     aclTensorDesc* desc = g_descs.acquire();
-    set_dims(*desc, count, dims);
+    desc->dims = std::move(sizes);
+    desc->name.clear();
     desc->dtype = dtype;
     desc->format = format;
-    desc->live();
+    desc->begin();
     return desc;
   });
 }
@@ -85,45 +87,54 @@ void aclDestroyTensorDesc(const aclTensorDesc* desc) { end("aclDestroyTensorDesc
 
 aclDataType aclGetTensorDescType(const aclTensorDesc* desc) {
   aclDataType dtype = ACL_DT_UNDEFINED;
-  guard("aclGetTensorDescType", [&] { dtype = checked(g_descs, desc, "desc").dtype; });
+  with_desc("aclGetTensorDescType", desc, [&](aclTensorDesc& d) { dtype = d.dtype; });
   return dtype;
 }
 
 aclFormat aclGetTensorDescFormat(const aclTensorDesc* desc) {
   aclFormat format = ACL_FORMAT_UNDEFINED;
-  guard("aclGetTensorDescFormat", [&] { format = checked(g_descs, desc, "desc").format; });
+  with_desc("aclGetTensorDescFormat", desc, [&](aclTensorDesc& d) { format = d.format; });
   return format;
 }
 
 size_t aclGetTensorDescNumDims(const aclTensorDesc* desc) {
   size_t count = 0;
-  guard("aclGetTensorDescNumDims", [&] { count = checked(g_descs, desc, "desc").dims.size(); });
+  with_desc("aclGetTensorDescNumDims", desc, [&](aclTensorDesc& d) { count = d.dims.size(); });
   return count;
 }
 
 aclError aclGetTensorDescDimV2(const aclTensorDesc* desc, size_t index, int64_t* size) {
   return guard("aclGetTensorDescDimV2", [&] {
-    const auto& dims = checked(g_descs, desc, "desc").dims;
-    if (index >= dims.size())
-      fail(ACL_ERROR_INVALID_PARAM, "index %zu, but there are %zu dimensions", index, dims.size());
-    *required(size, "dimSize") = dims[index];
+    required(size, "dimSize");
+    size_t count = 0;
+    with(g_descs, desc, "desc", [&](aclTensorDesc& d) {
+      count = d.dims.size();
+      if (index < count) *size = d.dims[index];
+    });
+    if (index >= count) fail(ACL_ERROR_INVALID_PARAM, "index %zu, but there are %zu dimensions", index, count);
   });
 }
 
 void aclSetTensorDescName(aclTensorDesc* desc, const char* name) {
-  guard("aclSetTensorDescName", [&] { checked(g_descs, desc, "desc").name = name ? name : ""; });
+  guard("aclSetTensorDescName", [&] {
+    std::string text = name ? name : "";
+    with(g_descs, desc, "desc", [&](aclTensorDesc& d) { d.name.swap(text); });
+  });
 }
 
 aclError aclSetTensorFormat(aclTensorDesc* desc, aclFormat format) {
-  return guard("aclSetTensorFormat", [&] { checked(g_descs, desc, "desc").format = format; });
+  return with_desc("aclSetTensorFormat", desc, [&](aclTensorDesc& d) { d.format = format; });
 }
 
 aclError aclSetTensorPlaceMent(aclTensorDesc* desc, aclMemType) {
-  return guard("aclSetTensorPlaceMent", [&] { checked(g_descs, desc, "desc"); });
+  return with_desc("aclSetTensorPlaceMent", desc, [](aclTensorDesc&) {});
 }
 
 aclError aclSetTensorShape(aclTensorDesc* desc, int count, const int64_t* dims) {
-  return guard("aclSetTensorShape", [&] { set_dims(checked(g_descs, desc, "desc"), count, dims); });
+  return guard("aclSetTensorShape", [&] {
+    std::vector<int64_t> sizes = read_dims(count, dims);
+    with(g_descs, desc, "desc", [&](aclTensorDesc& d) { d.dims.swap(sizes); });
+  });
 }
 
 aclDataBuffer* aclCreateDataBuffer(void* data, size_t size) {
@@ -131,7 +142,7 @@ aclDataBuffer* aclCreateDataBuffer(void* data, size_t size) {
     aclDataBuffer* buffer = g_buffers.acquire();
     buffer->data = data;
     buffer->size = size;
-    buffer->live();
+    buffer->begin();
     return buffer;
   });
 }
@@ -143,7 +154,7 @@ aclError aclDestroyDataBuffer(const aclDataBuffer* buffer) {
 aclopAttr* aclopCreateAttr(void) {
   return guard_pointer("aclopCreateAttr", [] {
     aclopAttr* attributes = g_attributes.acquire();
-    attributes->live();
+    attributes->begin();
     return attributes;
   });
 }

@@ -63,10 +63,11 @@ int aclDestroyScalarList(const aclScalarList* list) {
 int aclGetViewShape(const aclTensor* tensor, int64_t** sizes, uint64_t* rank) {
   return guard("aclGetViewShape", [&] {
     required(sizes, "view_dims"), required(rank, "view_dims_num");
-    if (!is_live(tensor, ObjectTag::tensor)) fail(ACLNN_ERR_PARAM_INVALID, "tensor is no live aclTensor");
-    *sizes = new int64_t[tensor->sizes.size()];
-    std::copy(tensor->sizes.begin(), tensor->sizes.end(), *sizes);
-    *rank = tensor->sizes.size();
+    const Held<aclTensor> held(tensor);
+    if (!held) fail(ACLNN_ERR_PARAM_INVALID, "tensor is no live aclTensor");
+    *sizes = new int64_t[held->sizes.size()];
+    std::copy(held->sizes.begin(), held->sizes.end(), *sizes);
+    *rank = held->sizes.size();
   });
 }
 

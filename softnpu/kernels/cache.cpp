@@ -100,9 +100,14 @@ aclOpExecutor* lookup(const uint8_t* key, size_t size, uint64_t* workspace_size)
     call->release();
     return nullptr;
   }
-  call->set_addresses(t.addresses.data(), t.addresses.size());
-  *workspace_size = call->workspace_bytes;
-  return call;
+  try {
+    call->set_addresses(t.addresses.data(), t.addresses.size());
+    *workspace_size = call->workspace_bytes;
+    return Ticket::issue(*call);
+  } catch (const Failure&) {  // phase one will say the same, and for which argument
+    call->release();
+    return nullptr;
+  }
 }
 
 void set_key(const uint8_t* key, size_t size) {
@@ -115,22 +120,27 @@ void set_key(const uint8_t* key, size_t size) {
 
 }  // namespace
 
-Call* adopt(std::unique_ptr<Call> call) {
+aclOpExecutor* adopt(std::unique_ptr<Call> call) {
+  aclOpExecutor* const executor = Ticket::issue(*call);
   Thread& t = thread();
   const bool keep = t.keyed && call->storages.size() == t.addresses.size();
   t.keyed = false;
-  if (!keep) return call.release();
-  if (t.plans.find(t.hash) == t.plans.end() && !t.comes_again()) return call.release();
+  if (!keep || (t.plans.find(t.hash) == t.plans.end() && !t.comes_again())) {
+    call.release();
+    return executor;
+  }
   if (t.plans.size() >= kMostPlans) t.plans.clear();
   auto& plan = t.plans[t.hash];
   if (!plan || plan->key != t.key) {
     plan = std::make_unique<Plan>();
     plan->key = t.key;
   }
-  if (plan->calls.size() >= kMostCalls) return call.release();
-  call->state.store(Call::busy, std::memory_order_relaxed);
-  plan->calls.push_back(call.get());
-  return call.release();
+  if (plan->calls.size() < kMostCalls) {
+    call->state.store(Call::busy, std::memory_order_relaxed);
+    plan->calls.push_back(call.get());
+  }
+  call.release();
+  return executor;
 }
 
 }  // namespace softnpu::kernels::cache
@@ -168,9 +178,15 @@ SOFTNPU_EXPORT aclOpExecutor* PTAGetExecCache(uint64_t hash, uint64_t* workspace
 // An executor that phase one made and phase two will not use.
 SOFTNPU_EXPORT aclError aclDestroyAclOpExecutor(aclOpExecutor* executor) {
   return softnpu::guard("aclDestroyAclOpExecutor", [&] {
-    if (!executor || executor->tag != ObjectTag::executor)
-      softnpu::fail(ACL_ERROR_INVALID_PARAM, "executor is not a live executor");
-    executor->release();
+    Ticket* ticket = Ticket::hold(executor);
+    if (!ticket)
+      softnpu::fail(ACL_ERROR_INVALID_PARAM,
+                    "executor %p waits for no phase two: it was launched or destroyed before, "
+                    "or phase one did not make it",
+                    static_cast<void*>(executor));
+    Call* call = ticket->call;
+    ticket->end_held();
+    call->release();
   });
 }
 

@@ -8,6 +8,6 @@
 namespace softnpu::kernels::cache {
 
 // Takes a fresh call from phase one. With a key set by the client it is remembered and handed out as busy.
-Call* adopt(std::unique_ptr<Call> call);
+aclOpExecutor* adopt(std::unique_ptr<Call> call);
 
 }  // namespace softnpu::kernels::cache

@@ -77,6 +77,10 @@ struct Describe {
 
 }  // namespace
 
+Call::~Call() {
+  if (ticket) ticket->give_back();
+}
+
 void Call::capture_thread_state() {
   float_flags_ = float_flags();
   threads_ = at::get_num_threads();
@@ -170,14 +174,21 @@ std::string Call::describe() const {
   return out.str();
 }
 
+bool Call::uses(const char* begin, size_t bytes) const noexcept {
+  for (size_t i = 0; i < storages.size(); i++)
+    if (overlap(storages[i]->data(), extents[i], begin, bytes)) return true;
+  return workspace && workspace_bytes && overlap(kernel_address(workspace), workspace_bytes, begin, bytes);
+}
+
 void Call::release() noexcept {
   uint8_t now = state.load(std::memory_order_relaxed);
   if (now == busy && state.compare_exchange_strong(now, idle, std::memory_order_release)) return;
-  tag = ObjectTag::dead;
   delete this;
 }
 
 void Call::set_addresses(void* const* addresses, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (extents[i]) check_allocated(addresses[i], extents[i], -1, "an address listed for the executor cache");
   for (size_t i = 0; i < count; i++)
     storages[i]->set_data_ptr_noswap(c10::DataPtr(addresses[i] ? kernel_address(addresses[i]) : nullptr, c10::kCPU));
 }
@@ -198,8 +209,8 @@ void Call::set_output(size_t i, const Tensor& result) {
   auto view = out.as_strided(
       result.sizes(), result.is_contiguous() ? result.strides() : at::IntArrayRef(result.contiguous().strides()));
   view.copy_(result);
-  auto* handle = handles[i];
-  if (!handle || handle->tag != ObjectTag::tensor) return;
+  const Held<aclTensor> handle(handles[i]);
+  if (!handle) return;
   handle->sizes.assign(result.sizes().begin(), result.sizes().end());
   handle->strides.assign(view.strides().begin(), view.strides().end());
 }

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "executors.h"
 #include "runtime/objects.h"
 #include "runtime/task.h"
 
@@ -41,22 +42,17 @@ struct Operator {
 using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, std::vector<Scalar>,
                            std::vector<int64_t>, std::vector<uint8_t>, int64_t, double, ScalarType, std::string>;
 
-}  // namespace softnpu::kernels
-
-struct aclOpExecutor : softnpu::Task {
-  ObjectTag tag = ObjectTag::executor;
-};
-
-namespace softnpu::kernels {
-
-class Call final : public aclOpExecutor {
+class Call final : public Task {
  public:
   explicit Call(const Operator& op) : op(op) {}
+  ~Call() override;
 
   void run() override;
   void compute();  // the kernel itself; throws what ATen throws
   std::string describe() const override;
   void release() noexcept override;
+  const char* name() const noexcept override { return op.name; }
+  bool uses(const char* begin, size_t bytes) const noexcept override;
 
   // Accessors of the generated kernels: argument i in the order of abi/aclnn.yaml.
   Tensor& tensor(size_t i) { return std::get<Tensor>(values[i]); }
@@ -101,7 +97,7 @@ class Call final : public aclOpExecutor {
   // strides (padding of channels_last images, for one). The client reads what its descriptor says, so a run that
   // changed the strides of an output is followed by a copy into those that remember_layouts() saw.
   void remember_layouts();
-  // Points the tensors, in argument order, at new device addresses.
+  // Points the tensors, in argument order, at new device addresses; throws for those that have not the room.
   void set_addresses(void* const* addresses, size_t count);
   void set_workspace(void* workspace, uint64_t bytes);
   // Remembers what a kernel may read from the launching thread. See Note [Clean state].
@@ -109,8 +105,10 @@ class Call final : public aclOpExecutor {
 
   const Operator& op;
   c10::SmallVector<Value, 6> values;
-  c10::SmallVector<c10::StorageImpl*, 6> storages;  // of the non-null tensors, in argument order
-  c10::SmallVector<aclTensor*, 6> handles;          // of the tensor arguments, for set_output
+  c10::SmallVector<c10::StorageImpl*, 6> storages;     // of the non-null tensors, in argument order
+  c10::SmallVector<size_t, 6> extents;                 // the bytes of each that the call reaches
+  c10::SmallVector<Remembered<aclTensor>, 6> handles;  // of the tensor arguments, for set_output
+  Ticket* ticket = nullptr;
   uint64_t workspace_bytes = 0;
   void* workspace = nullptr;
 

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/native/Distributions.h>
 
 #include <cmath>
 #include <numbers>
@@ -47,41 +48,55 @@ void sample_each(at::Tensor& out, uint64_t seed, uint64_t offset, Sample&& sampl
   out.copy_(values);
 }
 
-at::Tensor parameters(const at::Tensor& t) { return t.to(at::kDouble).contiguous(); }
-
-// Marsaglia and Tsang; shapes below one are boosted.
-double gamma_of(Draws& draws, double alpha) {
-  double boost = 1;
-  if (alpha < 1) {
-    if (alpha == 0) return 0;
-    boost = std::pow(draws.uniform(), 1 / alpha);
-    alpha += 1;
-  }
-  const double d = alpha - 1.0 / 3, c = 1 / std::sqrt(9 * d);
-  while (true) {
-    double x = draws.normal(), v = 1 + c * x;
-    if (v <= 0) continue;
-    v = v * v * v;
-    if (std::log(draws.uniform()) < 0.5 * x * x + d - d * v + d * std::log(v)) return boost * d * v;
-  }
+// One number for each element of `out`.
+at::Tensor parameters(const at::Tensor& t, const at::Tensor& out) {
+  return t.to(at::kDouble).expand(out.sizes()).contiguous();
 }
 
-// Small rates by multiplication; large ones are cut at a gamma variate, the waiting time of an earlier event.
+// Upstream's samplers take their numbers from these. They end for every argument, as the CPU's do: they are the CPU's.
+auto uniforms(Draws& draws) {
+  return [&draws] { return draws.uniform(); };
+}
+auto normals(Draws& draws) {
+  return [&draws] { return draws.normal(); };
+}
+
+double gamma_of(Draws& draws, double alpha) {
+  auto uniform = uniforms(draws);
+  auto normal = normals(draws);
+  BaseSampler<double, decltype(uniform)> standard_uniform(uniform);
+  BaseSampler<double, decltype(normal)> standard_normal(normal);
+  return sample_gamma<double, double>(alpha, standard_uniform, standard_normal);
+}
+
+double binomial_of(Draws& draws, double count, double prob) {
+  auto uniform = uniforms(draws);
+  BaseSampler<double, decltype(uniform)> standard_uniform(uniform);
+  return sample_binomial<double>(count, prob, standard_uniform);
+}
+
+// The count as the CPU has it, an int64: one that does not fit is the smallest of them.
+double as_count(double events) { return events < 0x1p63 ? events : -0x1p63; }
+
+// Small rates by multiplication; large ones by transformed rejection with squeeze (Hörmann's PTRS, 1993).
 double poisson_of(Draws& draws, double rate) {
-  double events = 0;
-  while (rate > 30) {
-    const double step = std::floor(rate * 7 / 8);
-    const double wait = gamma_of(draws, step);
-    if (wait > rate) {  // the `step`-th event comes too late: earlier ones are uniform before it
-      for (double i = 0; i < step - 1; i++) events += draws.uniform() < rate / wait;
-      return events;
-    }
-    events += step;
-    rate -= wait;
+  if (rate < 10) {
+    double events = 0;
+    const double limit = std::exp(-rate);
+    for (double product = draws.uniform(); product > limit; product *= draws.uniform()) events++;
+    return events;
   }
-  const double limit = std::exp(-rate);
-  for (double product = draws.uniform(); product > limit; product *= draws.uniform()) events++;
-  return events;
+  const double b = 0.931 + 2.53 * std::sqrt(rate), a = -0.059 + 0.02483 * b;
+  const double squeeze = 0.9277 - 3.6224 / (b - 2), inverse_alpha = 1.1239 + 1.1328 / (b - 3.4);
+  const double log_rate = std::log(rate);
+  while (true) {
+    const double u = draws.uniform() - 0.5, v = draws.uniform(), us = 0.5 - std::abs(u);
+    const double events = std::floor((2 * a / us + b) * u + rate + 0.43);
+    if (us >= 0.07 && v <= squeeze) return as_count(events);
+    if (!(events >= 0) || (us < 0.013 && v > us)) continue;
+    if (std::log(v * inverse_alpha / (a / (us * us) + b)) <= events * log_rate - rate - std::lgamma(events + 1))
+      return as_count(events);
+  }
 }
 
 }  // namespace
@@ -102,7 +117,7 @@ void geometric(at::Tensor& self, double p, uint64_t seed, uint64_t offset) {
 }
 
 void gamma(at::Tensor& out, const at::Tensor& alpha, uint64_t seed, uint64_t offset) {
-  const auto shapes = parameters(alpha);
+  const auto shapes = parameters(alpha, out);
   const double* a = shapes.const_data_ptr<double>();
   const double smallest =
       out.scalar_type() == at::kDouble ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
@@ -110,7 +125,7 @@ void gamma(at::Tensor& out, const at::Tensor& alpha, uint64_t seed, uint64_t off
 }
 
 void poisson(at::Tensor& out, const at::Tensor& rate, uint64_t seed, uint64_t offset) {
-  const auto rates = parameters(rate);
+  const auto rates = parameters(rate, out);
   const double* r = rates.const_data_ptr<double>();
   TORCH_CHECK(rates.numel() == 0 || at::min(rates).item<double>() >= 0,
               "invalid Poisson rate, expected rate to be non-negative");
@@ -118,18 +133,14 @@ void poisson(at::Tensor& out, const at::Tensor& rate, uint64_t seed, uint64_t of
 }
 
 void binomial(at::Tensor& out, const at::Tensor& count, const at::Tensor& prob, uint64_t seed, uint64_t offset) {
-  const auto counts = parameters(count), probs = parameters(prob);
+  const auto counts = parameters(count, out), probs = parameters(prob, out);
   const double *n = counts.const_data_ptr<double>(), *p = probs.const_data_ptr<double>();
-  sample_each(out, seed, offset, [=](Draws& draws, int64_t i) {
-    double hits = 0;
-    for (double trial = 0; trial < n[i]; trial++) hits += draws.uniform() < p[i];
-    return hits;
-  });
+  sample_each(out, seed, offset, [=](Draws& draws, int64_t i) { return binomial_of(draws, n[i], p[i]); });
 }
 
 void multinomial(at::Tensor& out, const at::Tensor& weights, int64_t samples, bool replacement, uint64_t seed,
                  uint64_t offset) {
-  const auto p = parameters(weights);
+  const auto p = weights.to(at::kDouble).contiguous();
   TORCH_CHECK(at::logical_and(p.ge(0), p.lt(std::numeric_limits<double>::infinity())).all().item<bool>(),
               "probability tensor contains either `inf`, `nan` or element < 0");
   TORCH_CHECK(p.sum(-1).gt(0).all().item<bool>(), "invalid multinomial distribution (sum of probabilities <= 0)");

@@ -26,27 +26,51 @@ const char* argument_name(const Operator& op, size_t i, char (&buffer)[64]) {
   return buffer;
 }
 
-template <class T>
-const T* checked(const Operator& op, size_t i, const void* pointer, ObjectTag tag) {
+// Calls use(object) on the object behind an argument, which neither ends nor changes meanwhile. False for NULL, where
+// that is allowed.
+template <class T, class Use>
+bool with(const Operator& op, size_t i, const void* pointer, bool null_allowed, Use&& use) {
   char name[64];
-  auto* object = static_cast<const T*>(pointer);
-  if (!object) {
-    if (op.optional >> i & 1) return nullptr;
+  if (!pointer) {
+    if (null_allowed) return false;
     fail(ACLNN_ERR_PARAM_NULLPTR, "%s: argument '%s' is NULL", op.name, argument_name(op, i, name));
   }
-  if (object->tag != tag)
+  const Held<T> object(static_cast<const T*>(pointer));
+  if (!object)
     fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' is not a live object of its type", op.name,
          argument_name(op, i, name));
-  return object;
+  use(*object);
+  return true;
 }
 
-int64_t last_element(const aclTensor& t) {
-  int64_t last = t.offset;
+template <class T, class Use>
+void with_element(const Operator& op, size_t i, const Remembered<T>& element, Use&& use) {
+  char name[64];
+  const Held<T> object(element);
+  if (!object)
+    fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' has an element that was destroyed", op.name,
+         argument_name(op, i, name));
+  use(*object);
+}
+
+// The elements of its storage that `t` can reach: from the first to below the last. Empty for a tensor without
+// elements.
+struct Reach {
+  int64_t first = 0, end = 0;
+};
+
+// False when that is no range of numbers.
+bool reach_of(const aclTensor& t, Reach* reach) {
+  int64_t first = t.offset, last = t.offset;
+  for (size_t d = 0; d < t.sizes.size(); d++)
+    if (t.sizes[d] == 0) return true;
   for (size_t d = 0; d < t.sizes.size(); d++) {
-    if (t.sizes[d] == 0) return -1;
-    last += (t.sizes[d] - 1) * t.strides[d];
+    int64_t span;
+    if (__builtin_mul_overflow(t.sizes[d] - 1, t.strides[d], &span)) return false;
+    if (__builtin_add_overflow(span < 0 ? first : last, span, span < 0 ? &first : &last)) return false;
   }
-  return last;
+  *reach = {first, last + 1};
+  return last != INT64_MAX;
 }
 
 // A CPU tensor over the kernels' view of the device memory that `t` describes.
@@ -56,15 +80,24 @@ Tensor view(const Operator& op, size_t i, const aclTensor& t, Call& call) {
   if (!dtype)
     fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' has data type %d, which this device does not compute with",
          op.name, argument_name(op, i, name), t.dtype);
-  const int64_t last = last_element(t);
-  const size_t item = c10::elementSize(*dtype);
-  if (last >= t.storage_elements && t.storage_elements > 0)
+  const int64_t item = static_cast<int64_t>(c10::elementSize(*dtype));
+  Reach reach;
+  int64_t stored;
+  if (!reach_of(t, &reach) || __builtin_mul_overflow(std::max(t.storage_elements, reach.end), item, &stored))
+    fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' has sizes, strides and an offset beyond any memory", op.name,
+         argument_name(op, i, name));
+  if (reach.first < 0)
+    fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' reaches element %lld, before its storage", op.name,
+         argument_name(op, i, name), static_cast<long long>(reach.first));
+  if (reach.end > t.storage_elements && t.storage_elements > 0)
     fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' reaches element %lld of a storage of %lld", op.name,
-         argument_name(op, i, name), static_cast<long long>(last), static_cast<long long>(t.storage_elements));
-  if (last >= 0) check_allocated(t.data, (last + 1) * item, -1, argument_name(op, i, name));
-  c10::Storage storage(c10::Storage::use_byte_size_t(), std::max<int64_t>(t.storage_elements, last + 1) * item,
+         argument_name(op, i, name), static_cast<long long>(reach.end - 1), static_cast<long long>(t.storage_elements));
+  const size_t bytes = reach.end * item;
+  if (bytes > 0) check_allocated(t.data, bytes, -1, argument_name(op, i, name));
+  c10::Storage storage(c10::Storage::use_byte_size_t(), stored,
                        c10::DataPtr(t.data ? kernel_address(t.data) : nullptr, c10::kCPU), nullptr, false);
   call.storages.push_back(storage.unsafeGetStorageImpl());
+  call.extents.push_back(bytes);
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                          c10::scalarTypeToTypeMeta(*dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes, t.strides, t.offset);
@@ -73,38 +106,50 @@ Tensor view(const Operator& op, size_t i, const aclTensor& t, Call& call) {
 
 Value convert(const Operator& op, size_t i, const Argument& a, Call& call) {
   using Kind = Argument::Kind;
-  call.handles.push_back(nullptr);
+  call.handles.emplace_back();
+  const bool optional = op.optional >> i & 1;
   switch (a.kind) {
     case Kind::tensor: {
-      auto* t = checked<aclTensor>(op, i, a.pointer, ObjectTag::tensor);
-      call.handles.back() = const_cast<aclTensor*>(t);
-      return t ? view(op, i, *t, call) : Tensor();
+      Tensor tensor;
+      with<aclTensor>(op, i, a.pointer, optional, [&](aclTensor& t) {
+        call.handles.back() = {&t, t.number()};
+        tensor = view(op, i, t, call);
+      });
+      return tensor;
     }
     case Kind::tensor_list: {
-      auto* list = checked<aclTensorList>(op, i, a.pointer, ObjectTag::tensor_list);
       std::vector<Tensor> tensors;
-      if (list)
-        for (auto* t : list->values) tensors.push_back(t ? view(op, i, *t, call) : Tensor());
+      with<aclTensorList>(op, i, a.pointer, optional, [&](const aclTensorList& list) {
+        for (const auto& element : list.values) {
+          tensors.emplace_back();
+          if (element.object)
+            with_element(op, i, element, [&](const aclTensor& t) { tensors.back() = view(op, i, t, call); });
+        }
+      });
       return tensors;
     }
     case Kind::scalar: {
-      auto* s = checked<aclScalar>(op, i, a.pointer, ObjectTag::scalar);
-      return s ? Value(to_scalar(*s)) : Value();
+      Value value;
+      with<aclScalar>(op, i, a.pointer, optional, [&](const aclScalar& s) { value = to_scalar(s); });
+      return value;
     }
     case Kind::scalar_list: {
-      auto* list = checked<aclScalarList>(op, i, a.pointer, ObjectTag::scalar_list);
       std::vector<Scalar> scalars;
-      if (list)
-        for (auto* s : list->values) scalars.push_back(to_scalar(*s));
+      with<aclScalarList>(op, i, a.pointer, optional, [&](const aclScalarList& list) {
+        for (const auto& element : list.values)
+          with_element(op, i, element, [&](const aclScalar& s) { scalars.push_back(to_scalar(s)); });
+      });
       return scalars;
     }
     case Kind::ints: {
-      auto* array = a.pointer ? checked<aclIntArray>(op, i, a.pointer, ObjectTag::int_array) : nullptr;
-      return array ? array->values : std::vector<int64_t>();
+      std::vector<int64_t> values;
+      with<aclIntArray>(op, i, a.pointer, true, [&](const aclIntArray& array) { values = array.values; });
+      return values;
     }
     case Kind::bools: {
-      auto* array = a.pointer ? checked<aclBoolArray>(op, i, a.pointer, ObjectTag::bool_array) : nullptr;
-      return array ? array->values : std::vector<uint8_t>();
+      std::vector<uint8_t> values;
+      with<aclBoolArray>(op, i, a.pointer, true, [&](const aclBoolArray& array) { values = array.values; });
+      return values;
     }
     case Kind::integer:
       return a.integer;
@@ -150,11 +195,20 @@ int plan(const Operator& op, std::initializer_list<Argument> arguments, uint64_t
 int launch(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream) {
   return guard(op.name, [&] {
     if (!executor) fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor is NULL", op.name);
-    if (executor->tag != ObjectTag::executor)
-      fail(ACLNN_ERR_PARAM_INVALID, "%s: executor is not live (was it used twice?)", op.name);
-    auto* call = static_cast<Call*>(executor);
-    if (&call->op != &op) fail(ACLNN_ERR_PARAM_INVALID, "%s: executor belongs to %s", op.name, call->op.name);
-    call->set_workspace(workspace, workspace_size);
+    Ticket* ticket = Ticket::hold(executor);
+    if (!ticket)
+      fail(ACLNN_ERR_PARAM_INVALID,
+           "%s: executor %p waits for no phase two: it was launched or destroyed before, or phase one did not make it",
+           op.name, static_cast<void*>(executor));
+    Call* call = ticket->call;
+    try {
+      if (&call->op != &op) fail(ACLNN_ERR_PARAM_INVALID, "%s: executor belongs to %s", op.name, call->op.name);
+      call->set_workspace(workspace, workspace_size);
+    } catch (...) {
+      ticket->let_go();
+      throw;
+    }
+    ticket->end_held();
     call->capture_thread_state();
     submit(stream, call);
   });

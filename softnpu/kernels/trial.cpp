@@ -55,7 +55,7 @@ class Copy {
   bool make(const Call& from, Call& to) {
     for (size_t i = 0; i < from.values.size(); i++) {
       const bool output = from.op.outputs >> i & 1;
-      to.handles.push_back(nullptr);
+      to.handles.emplace_back();
       to.values.push_back(from.values[i]);
       if (auto* t = std::get_if<Tensor>(&to.values.back())) replace(*t, output);
       if (auto* list = std::get_if<std::vector<Tensor>>(&to.values.back()))

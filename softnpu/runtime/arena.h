@@ -16,13 +16,13 @@
 
 #include "acl_types.h"
 #include "error.h"
+#include "life.h"
 #include "spin_lock.h"
 
 namespace softnpu {
 
-// T is default-constructible and has `bool alive() const noexcept`; acquire() hands out a slot that is not alive, in
-// the state its last user left (vectors keep their capacity). The caller brings it to life, and ends it before
-// release().
+// T is default-constructible and a Life; acquire() hands out a slot that is not alive, in the state its last user left
+// (vectors keep their capacity). The caller brings it to life with begin(), and ends it before release().
 template <class T>
 class Arena {
  public:
@@ -55,6 +55,21 @@ class Arena {
       return nullptr;
     T* object = &reinterpret_cast<Slot*>(base + offset)->object;
     return object->alive() ? object : nullptr;
+  }
+
+  // Ends the object at `handle`; NULL as for find(), and for all but one of several threads. The caller releases it.
+  T* end(const void* handle) const noexcept {
+    T* object = find(handle);
+    return object && object->end() ? object : nullptr;
+  }
+
+  // Slots by number, for handles that are no addresses. NULL beyond those that were ever used.
+  size_t index_of(const T* object) const noexcept {
+    return reinterpret_cast<const Slot*>(object) - slots_.load(std::memory_order_relaxed);
+  }
+  T* at(size_t index) const noexcept {
+    Slot* slots = slots_.load(std::memory_order_acquire);
+    return index < used_.load(std::memory_order_acquire) ? &slots[index].object : nullptr;
   }
 
   // Calls visit(T&) for every slot that was ever used, alive or not.

@@ -77,6 +77,11 @@ Context& current_context() {
   return *context;
 }
 
+Stream& default_stream(const Context& context) {
+  if (Stream* stream = context.default_stream.load(std::memory_order_acquire)) return *stream;
+  fail(ACL_ERROR_RT_CONTEXT_NULL, "card %d was reset by another thread; call aclrtSetDevice first", context.card);
+}
+
 Context& checked_context(const void* handle) {
   for (Context& context : g_contexts)
     if (&context == handle && context.active.load(std::memory_order_acquire)) return context;

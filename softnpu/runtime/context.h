@@ -18,7 +18,7 @@ struct Deadline;
 struct Context {
   int card = -1;
   std::atomic<bool> active{false};
-  Stream* default_stream = nullptr;
+  std::atomic<Stream*> default_stream{nullptr};
   std::mutex mutex;                    // streams, use
   std::vector<Stream*> streams;        // with the default stream
   std::atomic<int64_t> parameters[3];  // aclSysParamOpt of this context, kUnset when not set
@@ -42,8 +42,9 @@ void set_device(int device);
 void reset_device(int device, const Deadline& deadline);  // work that is not done by then is dropped
 bool is_open(int card);
 
-Context& current_context();                    // throws Failure(107002)
-Context& checked_context(const void* handle);  // throws Failure(107017)
+Context& current_context();                      // throws Failure(107002)
+Stream& default_stream(const Context& context);  // as current_context(), for a card that another thread resets
+Context& checked_context(const void* handle);    // throws Failure(107017)
 std::vector<Stream*> streams_of(Context& context);
 Context* open_context(int card);  // NULL when the card is not in use
 

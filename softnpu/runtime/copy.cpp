@@ -95,6 +95,10 @@ class CopyTask final : public Task {
     return "copy of " + std::to_string(plan_.bytes) + " bytes from " + place(plan_.src_device) + " to " +
            place(plan_.dst_device);
   }
+  const char* name() const noexcept override { return "aclrtMemcpyAsync"; }
+  bool uses(const char* begin, size_t bytes) const noexcept override {
+    return overlap(plan_.dst, plan_.bytes, begin, bytes) || overlap(plan_.src, plan_.bytes, begin, bytes);
+  }
 
  private:
   Plan plan_;
@@ -106,6 +110,8 @@ class FillTask final : public Task {
   FillTask(char* dst, int value, size_t bytes) : dst_(dst), value_(value), bytes_(bytes) {}
   void run() override { memset(dst_, value_, bytes_); }
   std::string describe() const override { return "fill of " + std::to_string(bytes_) + " bytes"; }
+  const char* name() const noexcept override { return "aclrtMemsetAsync"; }
+  bool uses(const char* begin, size_t bytes) const noexcept override { return overlap(dst_, bytes_, begin, bytes); }
 
  private:
   char* dst_;
@@ -117,9 +123,17 @@ class ValueTask final : public Task {
  public:
   enum class Kind { write, wait };
   ValueTask(Kind kind, char* address, uint64_t value, uint32_t condition)
-      : kind_(kind), number_(*reinterpret_cast<uint64_t*>(address)), value_(value), condition_(condition) {}
+      : kind_(kind),
+        address_(address),
+        number_(*reinterpret_cast<uint64_t*>(address)),
+        value_(value),
+        condition_(condition) {}
   Waits waits() const noexcept override { return kind_ == Kind::wait ? Waits::for_user : Waits::never; }
   std::string describe() const override { return kind_ == Kind::wait ? "wait for a value" : "write of a value"; }
+  const char* name() const noexcept override { return kind_ == Kind::wait ? "aclrtValueWait" : "aclrtValueWrite"; }
+  bool uses(const char* begin, size_t bytes) const noexcept override {
+    return overlap(address_, sizeof(uint64_t), begin, bytes);
+  }
   void run() override {
     if (kind_ == Kind::write) return number_.store(value_, std::memory_order_release);
     for (int tries = 0; !met(number_.load(std::memory_order_acquire)) && !abandoned(); ++tries) {
@@ -143,6 +157,7 @@ class ValueTask final : public Task {
   }
 
   Kind kind_;
+  const char* address_;
   std::atomic_ref<uint64_t> number_;
   uint64_t value_;
   uint32_t condition_;

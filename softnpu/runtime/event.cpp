@@ -58,21 +58,27 @@ Event& Event::create(uint32_t flags) {
   if (flags & ~kKnownFlags) fail(ACL_ERROR_RT_PARAM_INVALID, "flag 0x%x has bits that are no event flag", flags);
   Event* event = g_events.acquire();
   event->flags_ = flags;
-  event->tag_.store(kTag, std::memory_order_release);
+  event->begin();
   return *event;
 }
 
-Event& Event::checked(aclrtEvent handle) {
+namespace {
+
+Event& require(Event* event, aclrtEvent handle) {
+  if (event) return *event;
   if (!handle) fail(ACL_ERROR_INVALID_PARAM, "event is NULL");
-  if (Event* event = g_events.find(handle)) return *event;
   fail(ACL_ERROR_RT_INVALID_HANDLE, "event %p is no live event (destroyed before, or not made by aclrtCreateEvent...)",
        handle);
 }
 
-void Event::destroy() {
-  tag_.store(0, std::memory_order_release);
-  reset();
-  g_events.release(this);
+}  // namespace
+
+Event& Event::checked(aclrtEvent handle) { return require(g_events.find(handle), handle); }
+
+void Event::destroy(aclrtEvent handle) {
+  Event& event = require(g_events.end(handle), handle);
+  event.reset();
+  g_events.release(&event);
 }
 
 void Event::record(Stream& stream) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "acl_types.h"
+#include "life.h"
 #include "spin_lock.h"
 
 namespace softnpu {
@@ -48,11 +49,11 @@ class Completion {
 };
 using CompletionPtr = std::shared_ptr<Completion>;
 
-class Event {
+class Event : public Life {
  public:
   static Event& create(uint32_t flags);
   static Event& checked(aclrtEvent handle);  // throws Failure(107017), or 100000 for NULL
-  void destroy();
+  static void destroy(aclrtEvent handle);
 
   void record(Stream& stream);
   void reset();
@@ -60,11 +61,7 @@ class Event {
   // Of a finished, timed record; throws Failure(107006) or (507006).
   uint64_t nanoseconds(const char* which) const;
 
-  bool alive() const noexcept { return tag_.load(std::memory_order_acquire) == kTag; }
-
  private:
-  static constexpr uint32_t kTag = 0x736e7411;
-  std::atomic<uint32_t> tag_{0};
   uint32_t flags_ = 0;
   mutable SpinLock lock_;
   CompletionPtr current_;

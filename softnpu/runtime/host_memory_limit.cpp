@@ -1,21 +1,28 @@
 #include "host_memory_limit.h"
 
 #include <fcntl.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
+
+#include "acl_types.h"
+#include "error.h"
 
 namespace softnpu {
 
 namespace {
 
-// Without streams: this is read at every allocation. Empty when there is no such file.
+// Without streams: this is read at every allocation. Empty when there is no such file; throws when it is not known.
 std::string read_text(const std::string& path) {
   char text[16384];
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+    fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "no file descriptor is left to read %s (see ulimit -n)", path.c_str());
   if (fd < 0) return "";
   const ssize_t bytes = read(fd, text, sizeof text);
   close(fd);
@@ -68,6 +75,11 @@ HostMemory read_host_memory(const std::string& root) {
   const std::string meminfo = read_text(root + "/proc/meminfo");
   memory.limit = find_field(meminfo, "MemTotal:") << 10;
   memory.available = find_field(meminfo, "MemAvailable:") << 10;
+  struct sysinfo host;
+  if (memory.limit == 0 && sysinfo(&host) == 0) {  // no /proc: caches count as used then
+    memory.limit = host.totalram * host.mem_unit;
+    memory.available = (host.freeram + host.bufferram) * host.mem_unit;
+  }
 
   const std::string groups = read_text(root + "/proc/self/cgroup");
   for (size_t begin = 0; begin < groups.size();) {  // "id:controllers:/path"

@@ -188,6 +188,7 @@ void deallocate(void* address) {
       region.kind != RegionKind::plain)
     fail(ACL_ERROR_RT_PARAM_INVALID, "devPtr %p is no live allocation (freed before, or not made by aclrtMalloc)",
          address);
+  if (config().strict) check_unused(address, region.bytes, "devPtr");
   wait_for_card(region.card);
   {
     std::unique_lock lock(memory().mutex);
@@ -262,6 +263,9 @@ void check_allocated(const void* p, size_t bytes, int card, const char* what) {
 }
 
 uintptr_t reserve_addresses(int card, size_t bytes, size_t alignment) {
+  if (bytes > g_window.size || alignment > g_window.size)
+    fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%zu bytes, aligned to %zu, are more than the address space of all cards",
+         bytes, alignment);
   std::unique_lock lock(memory().mutex);
   return take_addresses(file_of(card).reserved, round_up(bytes, kPage), std::max(alignment, kPage), card);
 }
@@ -272,6 +276,7 @@ void release_addresses(int card, uintptr_t address, size_t bytes) {
 }
 
 size_t allocate_pages(int card, size_t bytes) {
+  if (bytes > card_total()) charge(card, bytes);  // throws with the numbers
   const size_t span = round_up(bytes, kPage);
   CardFile& file = file_of(card);
   size_t offset = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "arena.h"
 #include "error.h"
@@ -10,40 +11,50 @@ namespace softnpu {
 
 namespace {
 
-// What the arena needs to know of an object. Slots are reused with their vectors, so the steady state allocates
-// nothing.
-template <class T, ObjectTag kLive>
-struct Slot : T {
-  Slot() { this->tag = ObjectTag::dead; }
-  bool alive() const noexcept { return this->tag == kLive; }
+// Slots are reused with their vectors, so the steady state allocates nothing.
+constinit Arena<aclTensor> g_tensors{"tensors", 512 * 1024};
+constinit Arena<aclScalar> g_scalars{"scalars", 512 * 1024};
+constinit Arena<aclIntArray> g_int_arrays{"int arrays", 256 * 1024};
+constinit Arena<aclBoolArray> g_bool_arrays{"bool arrays", 256 * 1024};
+constinit Arena<aclTensorList> g_tensor_lists{"tensor lists", 256 * 1024};
+constinit Arena<aclScalarList> g_scalar_lists{"scalar lists", 256 * 1024};
+
+Arena<aclTensor>& arena_of(const aclTensor*) { return g_tensors; }
+Arena<aclScalar>& arena_of(const aclScalar*) { return g_scalars; }
+Arena<aclIntArray>& arena_of(const aclIntArray*) { return g_int_arrays; }
+Arena<aclBoolArray>& arena_of(const aclBoolArray*) { return g_bool_arrays; }
+Arena<aclTensorList>& arena_of(const aclTensorList*) { return g_tensor_lists; }
+Arena<aclScalarList>& arena_of(const aclScalarList*) { return g_scalar_lists; }
+
+// A slot to fill in; it goes back if that throws.
+template <class T>
+class Fresh {
+ public:
+  ~Fresh() {
+    if (object_) arena().release(object_);
+  }
+  T* operator->() { return object_; }
+  T* finish() {
+    object_->begin();
+    return std::exchange(object_, nullptr);
+  }
+
+ private:
+  static Arena<T>& arena() { return arena_of(static_cast<T*>(nullptr)); }
+  T* object_ = arena().acquire();
 };
 
-template <class T, ObjectTag kLive>
-struct Kind {
-  using SlotType = Slot<T, kLive>;
-  Arena<SlotType> arena;
+template <class T>
+T* end(const T* object, const char* what) {
+  T* ended = arena_of(object).end(object);
+  if (!ended) fail(ACLNN_ERR_PARAM_INVALID, "%p is no live %s", static_cast<const void*>(object), what);
+  return ended;
+}
 
-  // Not yet alive: the caller fills it in, then sets the tag.
-  T* take() { return arena.acquire(); }
-  static T* finish(T* object) {
-    object->tag = kLive;
-    return object;
-  }
-  void end(const T* object, const char* what) {
-    if (!object) return;
-    SlotType* slot = arena.find(object);
-    if (!slot) fail(ACLNN_ERR_PARAM_INVALID, "%p is no live %s", static_cast<const void*>(object), what);
-    slot->tag = ObjectTag::dead;
-    arena.release(slot);
-  }
-};
-
-constinit Kind<aclTensor, ObjectTag::tensor> g_tensors{{"tensors", 512 * 1024}};
-constinit Kind<aclScalar, ObjectTag::scalar> g_scalars{{"scalars", 512 * 1024}};
-constinit Kind<aclIntArray, ObjectTag::int_array> g_int_arrays{{"int arrays", 256 * 1024}};
-constinit Kind<aclBoolArray, ObjectTag::bool_array> g_bool_arrays{{"bool arrays", 256 * 1024}};
-constinit Kind<aclTensorList, ObjectTag::tensor_list> g_tensor_lists{{"tensor lists", 256 * 1024}};
-constinit Kind<aclScalarList, ObjectTag::scalar_list> g_scalar_lists{{"scalar lists", 256 * 1024}};
+template <class T>
+void destroy(const T* object, const char* what) {
+  if (object) arena_of(object).release(end(object, what));
+}
 
 constexpr uint64_t kMaxRank = 64;
 constexpr uint64_t kMaxItems = uint64_t{1} << 32;
@@ -62,30 +73,36 @@ int64_t product(const int64_t* sizes, uint64_t rank, const char* what) {
   return elements;
 }
 
-template <class List, class Element, ObjectTag kList, ObjectTag kElement>
-List* create_list(Kind<List, kList>& lists, const Kind<Element, kElement>& elements, const Element* const* values,
-                  uint64_t size, bool null_allowed) {
+template <class List, class Element>
+List* create_list(const Element* const* values, uint64_t size, bool null_allowed) {
   check_list(values, size);
+  Fresh<List> list;
+  list->values.clear();
   for (uint64_t i = 0; i < size; ++i) {
-    if (!values[i] && null_allowed) continue;
-    if (!elements.arena.find(values[i]))
+    if (!values[i] && null_allowed) {
+      list->values.emplace_back();
+      continue;
+    }
+    Held<Element> element(values[i]);
+    if (!element)
       fail(ACLNN_ERR_PARAM_INVALID, "value[%llu] = %p is no live object of its kind", (unsigned long long)i,
            static_cast<const void*>(values[i]));
+    list->values.push_back({&*element, element->number()});
   }
-  List* list = lists.take();
-  list->values.resize(size);
-  std::transform(values, values + size, list->values.begin(), [](const Element* e) { return const_cast<Element*>(e); });
-  return lists.finish(list);
+  return list.finish();
 }
 
-template <class List, ObjectTag kList>
-void destroy_list(Kind<List, kList>& lists, const List* list, const char* what) {
+// Elements that somebody destroyed before are passed over: their places may have other users.
+template <class List>
+void destroy_list(const List* list, const char* what) {
   if (!list) return;
-  auto* slot = lists.arena.find(list);
-  if (!slot) fail(ACLNN_ERR_PARAM_INVALID, "%p is no live %s", static_cast<const void*>(list), what);
-  for (const auto* element : slot->values) destroy(element);
-  slot->values.clear();
-  lists.end(list, what);
+  List* ended = end(list, what);
+  for (const auto& element : ended->values)
+    if (element.object && element.object->hold(element.number)) {
+      element.object->end_held();
+      arena_of(element.object).release(element.object);
+    }
+  arena_of(list).release(ended);
 }
 
 }  // namespace
@@ -122,24 +139,16 @@ size_t item_size(aclDataType dtype) {
   }
 }
 
-bool is_live(const void* object, ObjectTag tag) noexcept {
-  switch (tag) {
-    case ObjectTag::tensor:
-      return g_tensors.arena.find(object) != nullptr;
-    case ObjectTag::scalar:
-      return g_scalars.arena.find(object) != nullptr;
-    case ObjectTag::int_array:
-      return g_int_arrays.arena.find(object) != nullptr;
-    case ObjectTag::bool_array:
-      return g_bool_arrays.arena.find(object) != nullptr;
-    case ObjectTag::tensor_list:
-      return g_tensor_lists.arena.find(object) != nullptr;
-    case ObjectTag::scalar_list:
-      return g_scalar_lists.arena.find(object) != nullptr;
-    default:
-      return false;
-  }
+template <class T>
+Held<T>::Held(const T* handle, uint64_t number) noexcept : object_(arena_of(handle).find(handle)) {
+  if (object_ && !object_->hold(number)) object_ = nullptr;
 }
+template class __attribute__((visibility("default"))) Held<aclTensor>;
+template class __attribute__((visibility("default"))) Held<aclScalar>;
+template class __attribute__((visibility("default"))) Held<aclIntArray>;
+template class __attribute__((visibility("default"))) Held<aclBoolArray>;
+template class __attribute__((visibility("default"))) Held<aclTensorList>;
+template class __attribute__((visibility("default"))) Held<aclScalarList>;
 
 aclTensor* create_tensor(const int64_t* sizes, uint64_t rank, aclDataType dtype, const int64_t* strides, int64_t offset,
                          aclFormat format, const int64_t* storage_sizes, uint64_t storage_rank, void* data) {
@@ -149,7 +158,7 @@ aclTensor* create_tensor(const int64_t* sizes, uint64_t rank, aclDataType dtype,
   if (offset < 0) fail(ACLNN_ERR_PARAM_INVALID, "offset %lld is negative", (long long)offset);
   const int64_t elements = product(sizes, rank, "view_dims");
   const int64_t stored = product(storage_sizes, storage_rank, "storage_dims");
-  aclTensor* tensor = g_tensors.take();
+  Fresh<aclTensor> tensor;
   tensor->dtype = dtype;
   tensor->format = format;
   tensor->offset = offset;
@@ -159,51 +168,55 @@ aclTensor* create_tensor(const int64_t* sizes, uint64_t rank, aclDataType dtype,
     std::copy_n(strides, rank, tensor->strides.begin());
   } else {
     int64_t step = 1;
-    for (uint64_t i = rank; i-- > 0; step *= std::max<int64_t>(sizes[i], 1)) tensor->strides[i] = step;
+    for (uint64_t i = rank; i-- > 0;) {
+      tensor->strides[i] = step;
+      if (__builtin_mul_overflow(step, std::max<int64_t>(sizes[i], 1), &step))
+        step = 0;  // of a tensor without elements
+    }
   }
   tensor->storage_elements = storage_sizes ? stored : elements;
   tensor->data = data;
-  return g_tensors.finish(tensor);
+  return tensor.finish();
 }
 
 aclScalar* create_scalar(const void* value, aclDataType dtype) {
   if (!value) fail(ACLNN_ERR_PARAM_NULLPTR, "value is NULL");
   const size_t bytes = item_size(dtype);
   if (bytes == 0) fail(ACLNN_ERR_PARAM_INVALID, "data type %d cannot be a scalar", static_cast<int>(dtype));
-  aclScalar* scalar = g_scalars.take();
+  Fresh<aclScalar> scalar;
   scalar->dtype = dtype;
   memset(scalar->value, 0, sizeof scalar->value);
   memcpy(scalar->value, value, bytes);
-  return g_scalars.finish(scalar);
+  return scalar.finish();
 }
 
 aclIntArray* create_int_array(const int64_t* values, uint64_t size) {
   check_list(values, size);
-  aclIntArray* array = g_int_arrays.take();
+  Fresh<aclIntArray> array;
   array->values.assign(values, values + size);
-  return g_int_arrays.finish(array);
+  return array.finish();
 }
 
 aclBoolArray* create_bool_array(const bool* values, uint64_t size) {
   check_list(values, size);
-  aclBoolArray* array = g_bool_arrays.take();
+  Fresh<aclBoolArray> array;
   array->values.assign(values, values + size);
-  return g_bool_arrays.finish(array);
+  return array.finish();
 }
 
 aclTensorList* create_tensor_list(const aclTensor* const* values, uint64_t size) {
-  return create_list(g_tensor_lists, g_tensors, values, size, true);
+  return create_list<aclTensorList>(values, size, true);
 }
 
 aclScalarList* create_scalar_list(const aclScalar* const* values, uint64_t size) {
-  return create_list(g_scalar_lists, g_scalars, values, size, false);
+  return create_list<aclScalarList>(values, size, false);
 }
 
-void destroy(const aclTensor* tensor) { g_tensors.end(tensor, "aclTensor"); }
-void destroy(const aclScalar* scalar) { g_scalars.end(scalar, "aclScalar"); }
-void destroy(const aclIntArray* array) { g_int_arrays.end(array, "aclIntArray"); }
-void destroy(const aclBoolArray* array) { g_bool_arrays.end(array, "aclBoolArray"); }
-void destroy(const aclTensorList* list) { destroy_list(g_tensor_lists, list, "aclTensorList"); }
-void destroy(const aclScalarList* list) { destroy_list(g_scalar_lists, list, "aclScalarList"); }
+void destroy(const aclTensor* tensor) { destroy(tensor, "aclTensor"); }
+void destroy(const aclScalar* scalar) { destroy(scalar, "aclScalar"); }
+void destroy(const aclIntArray* array) { destroy(array, "aclIntArray"); }
+void destroy(const aclBoolArray* array) { destroy(array, "aclBoolArray"); }
+void destroy(const aclTensorList* list) { destroy_list(list, "aclTensorList"); }
+void destroy(const aclScalarList* list) { destroy_list(list, "aclScalarList"); }
 
 }  // namespace softnpu

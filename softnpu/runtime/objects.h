@@ -1,6 +1,6 @@
 // The operator argument objects behind the opaque aclTensor*, aclScalar*, ... handles. Created through the C functions
-// of abi/aclnn.h, read by the kernels library. Each starts with a tag that is cleared on destroy, so stale handles are
-// caught.
+// of abi/aclnn.h, read by the kernels library. Nobody reads one but through Held, which knows live objects of its kind
+// from everything else.
 #pragma once
 
 #include <cstddef>
@@ -8,21 +8,9 @@
 #include <vector>
 
 #include "acl_types.h"
+#include "life.h"
 
-enum class ObjectTag : uint32_t {
-  dead = 0,
-  tensor = 0x736e7401,
-  scalar = 0x736e7402,
-  int_array = 0x736e7403,
-  bool_array = 0x736e7404,
-  tensor_list = 0x736e7405,
-  scalar_list = 0x736e7406,
-  float_array = 0x736e7407,
-  executor = 0x736e7408,
-};
-
-struct aclTensor {
-  ObjectTag tag = ObjectTag::tensor;
+struct aclTensor : softnpu::Life {
   aclDataType dtype;
   aclFormat format;
   int64_t offset;  // in elements, from `data`
@@ -32,43 +20,59 @@ struct aclTensor {
   void* data;                    // device address of the storage (may be NULL when it has no elements)
 };
 
-struct aclScalar {
-  ObjectTag tag = ObjectTag::scalar;
+struct aclScalar : softnpu::Life {
   aclDataType dtype;
   alignas(16) unsigned char value[16];
 };
 
-struct aclIntArray {
-  ObjectTag tag = ObjectTag::int_array;
+struct aclIntArray : softnpu::Life {
   std::vector<int64_t> values;
 };
 
-struct aclBoolArray {
-  ObjectTag tag = ObjectTag::bool_array;
+struct aclBoolArray : softnpu::Life {
   std::vector<uint8_t> values;
 };
 
-struct aclFloatArray {
-  ObjectTag tag = ObjectTag::float_array;
-  std::vector<float> values;
+namespace softnpu {
+
+// A handle to come back to, which its object may not outlive: NULL, or that very object and no later one in its place.
+template <class T>
+struct Remembered {
+  T* object = nullptr;
+  uint64_t number = Life::kAny;
 };
 
-struct aclTensorList {
-  ObjectTag tag = ObjectTag::tensor_list;
-  std::vector<aclTensor*> values;  // owned; an element may be NULL
+}  // namespace softnpu
+
+struct aclTensorList : softnpu::Life {
+  std::vector<softnpu::Remembered<aclTensor>> values;  // owned; an element may be NULL
 };
 
-struct aclScalarList {
-  ObjectTag tag = ObjectTag::scalar_list;
-  std::vector<aclScalar*> values;  // owned
+struct aclScalarList : softnpu::Life {
+  std::vector<softnpu::Remembered<aclScalar>> values;  // owned
 };
 
 #pragma GCC visibility push(default)
 namespace softnpu {
 
-// Whether `object` is a live argument object of that kind. True memory is never read beyond softnpu's own: NULL, stale,
-// foreign and arbitrary pointers give false. (Executors belong to the kernels library and are unknown here.)
-bool is_live(const void* object, ObjectTag tag) noexcept;
+// The object behind a handle, held against its end by another thread; empty for what is no live object of that kind.
+// No memory is read but softnpu's own, so NULL, stale, foreign and arbitrary pointers all do. Not to be held twice.
+template <class T>
+class Held {
+ public:
+  explicit Held(const T* handle, uint64_t number = Life::kAny) noexcept;
+  explicit Held(const Remembered<T>& handle) noexcept : Held(handle.object, handle.number) {}
+  ~Held() {
+    if (object_) object_->let_go();
+  }
+  Held(const Held&) = delete;
+  explicit operator bool() const noexcept { return object_; }
+  T* operator->() const noexcept { return object_; }
+  T& operator*() const noexcept { return *object_; }
+
+ private:
+  T* object_;
+};
 
 // Takes a copy of `strides` and `sizes`; see aclCreateTensor. Throws Failure.
 aclTensor* create_tensor(const int64_t* sizes, uint64_t rank, aclDataType dtype, const int64_t* strides, int64_t offset,

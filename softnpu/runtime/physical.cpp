@@ -2,11 +2,11 @@
 
 #include <unistd.h>
 
-#include <atomic>
 #include <map>
 #include <mutex>
 
 #include "arena.h"
+#include "config.h"
 #include "context.h"
 #include "error.h"
 #include "fork.h"
@@ -20,11 +20,7 @@ namespace softnpu {
 namespace {
 
 // A piece of a card's file, ours or (foreign_fd >= 0) another process's.
-class Physical {
- public:
-  bool alive() const noexcept { return tag.load(std::memory_order_acquire) == kTag; }
-  static constexpr uint32_t kTag = 0x736e7412;
-  std::atomic<uint32_t> tag{0};
+struct Physical : Life {
   int card = -1;
   int foreign_fd = -1;
   size_t bytes = 0, offset = 0;
@@ -53,6 +49,7 @@ Tables& tables() {
   return *t;
 }
 
+// Lock held.
 Physical& checked(aclrtDrvMemHandle handle) {
   if (!handle) fail(ACL_ERROR_INVALID_PARAM, "handle is NULL");
   if (Physical* memory = g_physical.find(handle)) return *memory;
@@ -64,7 +61,8 @@ std::pair<const uintptr_t, Reservation>* reservation_of(uintptr_t address, size_
   auto it = tables().reservations.upper_bound(address);
   if (it == tables().reservations.begin()) return nullptr;
   --it;
-  return address + bytes <= it->first + it->second.bytes ? &*it : nullptr;
+  const uintptr_t inside = address - it->first;
+  return inside <= it->second.bytes && bytes <= it->second.bytes - inside ? &*it : nullptr;
 }
 
 // The handle is gone and nothing maps it. Lock held.
@@ -93,7 +91,7 @@ aclrtDrvMemHandle bring_to_life(int card, int foreign_fd, size_t bytes, size_t o
   memory->bytes = bytes;
   memory->offset = offset;
   memory->mappings = 0;
-  memory->tag.store(Physical::kTag, std::memory_order_release);
+  memory->begin();
   return memory;
 }
 
@@ -128,13 +126,14 @@ aclrtDrvMemHandle allocate_physical(int card, size_t bytes) {
 }
 
 void free_physical(aclrtDrvMemHandle handle) {
-  Physical& memory = checked(handle);
   std::lock_guard<std::mutex> lock(tables().mutex);
-  memory.tag.store(0, std::memory_order_release);
+  Physical& memory = checked(handle);
+  memory.end();
   if (memory.mappings == 0) return_memory(&memory);
 }
 
 void map_physical(void* address, size_t bytes, size_t offset, aclrtDrvMemHandle handle) {
+  std::lock_guard<std::mutex> lock(tables().mutex);
   Physical& memory = checked(handle);
   const uintptr_t begin = reinterpret_cast<uintptr_t>(address);
   if (begin % kPage != 0 || offset % kPage != 0)
@@ -142,7 +141,6 @@ void map_physical(void* address, size_t bytes, size_t offset, aclrtDrvMemHandle 
   if (bytes == 0 || offset > memory.bytes || bytes > memory.bytes - offset)
     fail(ACL_ERROR_RT_PARAM_INVALID, "size %zu at offset %zu is not inside the physical memory of %zu bytes", bytes,
          offset, memory.bytes);
-  std::lock_guard<std::mutex> lock(tables().mutex);
   if (!reservation_of(begin, bytes))
     fail(ACL_ERROR_RT_PARAM_INVALID, "virPtr %p with size %zu is not inside a reserved range", address, bytes);
   const int fd = memory.foreign_fd >= 0 ? memory.foreign_fd : card_file(memory.card);
@@ -153,12 +151,15 @@ void map_physical(void* address, size_t bytes, size_t offset, aclrtDrvMemHandle 
 
 void unmap_physical(void* address) {
   int card = -1;
+  size_t bytes = 0;
   {
     std::lock_guard<std::mutex> lock(tables().mutex);
     const auto it = tables().mappings.find(reinterpret_cast<uintptr_t>(address));
     if (it == tables().mappings.end()) fail(ACL_ERROR_RT_PARAM_INVALID, "virPtr %p is no mapping", address);
     card = it->second.memory->card;
+    bytes = it->second.bytes;
   }
+  if (config().strict) check_unused(address, bytes, "virPtr");
   wait_for_card(card);
   std::lock_guard<std::mutex> lock(tables().mutex);
   const auto it = tables().mappings.find(reinterpret_cast<uintptr_t>(address));
@@ -166,6 +167,7 @@ void unmap_physical(void* address) {
 }
 
 uint64_t export_physical(aclrtDrvMemHandle handle, bool anyone) {
+  std::lock_guard<std::mutex> lock(tables().mutex);
   Physical& memory = checked(handle);
   if (memory.foreign_fd >= 0)
     fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "memory imported from another process cannot be exported again");
@@ -187,7 +189,7 @@ void release_all_physical(int card) {
   }
   g_physical.for_each([&](Physical& memory) {
     if (!memory.alive() || memory.card != card) return;
-    memory.tag.store(0, std::memory_order_release);
+    memory.end();
     return_memory(&memory);
   });
   std::erase_if(tables().reservations, [&](const auto& item) {

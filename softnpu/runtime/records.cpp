@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -33,11 +34,21 @@ void lock_patiently(int fd) {
   }
 }
 
+// Once: without a folder the process works, but does not know of the user's others.
+void complain(const std::string& folder, const char* why) {
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true))
+    fprintf(stderr,
+            "softnpu: %s %s, or point XDG_RUNTIME_DIR elsewhere. Until then the cards' memory is not shared with, nor "
+            "counted for, your other processes.\n",
+            folder.c_str(), why);
+}
+
 }  // namespace
 
 Records::Records(const std::string& folder) : process_(getpid()) {
   open_folder(folder);
-  create_own();
+  create_own(folder);
 }
 
 // The folder must be ours alone: in a world-writable place someone else could have made it first.
@@ -48,6 +59,7 @@ void Records::open_folder(const std::string& folder) {
   struct stat status;
   if (fstat(fd, &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 077) != 0) {
     close(fd);
+    complain(folder, "belongs to another user or is open to others; remove it");
     return;
   }
   const int lock = openat(fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -61,7 +73,7 @@ void Records::open_folder(const std::string& folder) {
   close_in_child(lock);
 }
 
-void Records::create_own() {
+void Records::create_own(const std::string& folder) {
   int fd = -1;
   if (shared()) {
     uint64_t nonce = 0;
@@ -70,12 +82,16 @@ void Records::create_own() {
     snprintf(name, sizeof name, "%s%d-%016llx", kPrefix, static_cast<int>(getpid()), (unsigned long long)nonce);
     Lock lock(*this);  // between creation and its own lock nobody may take the record for a stale one
     fd = openat(folder_fd_, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(fd, sizeof(Record)) != 0)) {
+    // Room for the record, now: a write through the mapping of a file on a full disk ends the process.
+    if (fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) != 0 || posix_fallocate(fd, 0, sizeof(Record)) != 0)) {
       unlinkat(folder_fd_, name, 0);
       close(fd);
       fd = -1;
     }
-    if (fd >= 0) own_name_ = name;
+    if (fd >= 0)
+      own_name_ = name;
+    else
+      complain(folder, "has no room for a file; free some");
   }
   const int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
   void* memory = mmap(nullptr, sizeof(Record), PROT_READ | PROT_WRITE, flags, fd, 0);

@@ -47,7 +47,7 @@ class Records {
 
  private:
   void open_folder(const std::string& folder);
-  void create_own();
+  void create_own(const std::string& folder);
 
   int process_ = -1;
   int folder_fd_ = -1;

@@ -45,6 +45,11 @@ bool asynchronous() noexcept {
   return value;
 }
 
+bool strict() noexcept {
+  static const bool value = config().strict;
+  return value;
+}
+
 bool traced() noexcept {
   static const bool value = config().trace;
   return value;
@@ -147,6 +152,7 @@ bool Stream::run(Task* task, Part part) noexcept {
   const bool drop = abandoned_.load(std::memory_order_relaxed) ||
                     (failed_.load(std::memory_order_relaxed) && stop_on_failure_.load(std::memory_order_relaxed));
   if (__builtin_expect(!drop, true)) {
+    if (strict()) note_running(task);
     try {
       if (part == Part::beginning) done = task->begin();
       if (traced() && done)
@@ -159,11 +165,25 @@ bool Stream::run(Task* task, Part part) noexcept {
     } catch (...) {
       remember_failure(ACL_ERROR_RT_INTERNAL_ERROR, task, "unknown C++ exception");
     }
+    if (strict()) note_running(nullptr);
     if (done) executed_.store(executed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   if (done) task->release();
   t_thread.running = outer;
   return done;
+}
+
+void Stream::note_running(const Task* task) noexcept {
+  std::lock_guard<std::mutex> lock(mutex_);
+  running_task_ = task;
+}
+
+const char* Stream::user_of(const char* begin, size_t bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (running_task_ && t_thread.running != this && running_task_->uses(begin, bytes)) return running_task_->name();
+  for (const Entry& entry : queue_)
+    if (entry.task && entry.task->uses(begin, bytes)) return entry.task->name();
+  return nullptr;
 }
 
 void Stream::execute(Entry& entry) noexcept {

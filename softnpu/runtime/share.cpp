@@ -60,7 +60,7 @@ std::string note_name(uint64_t share) {
 }
 
 int shared_folder() {
-  if (!records().shared())
+  if (!records().shared() || records().own_name().empty())
     fail(ACL_ERROR_RT_IPC_ERROR, "processes cannot share memory: no private folder at %s",
          config().record_folder.c_str());
   return records().folder_fd();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "address.h"
 #include "arena.h"
 #include "error.h"
 
@@ -38,12 +39,12 @@ Stream* Stream::create(Context& context, uint32_t priority, uint32_t flags) {
     std::lock_guard<std::mutex> lock(context.mutex);
     context.streams.push_back(stream);
   }
-  stream->tag_.store(kTag, std::memory_order_release);
+  stream->begin();
   return stream;
 }
 
 Stream& Stream::checked(aclrtStream handle) {
-  if (!handle) return *current_context().default_stream;
+  if (!handle) return default_stream(current_context());
   if (Stream* stream = g_streams.find(handle)) return *stream;
   fail(ACL_ERROR_RT_INVALID_HANDLE,
        "stream %p is no live stream (destroyed before, or not made by aclrtCreateStream...)", handle);
@@ -51,7 +52,7 @@ Stream& Stream::checked(aclrtStream handle) {
 
 Stream& Stream::launchable(aclrtStream handle) {
   Context& context = current_context();
-  if (!handle) return *context.default_stream;
+  if (!handle) return default_stream(context);
   Stream& stream = checked(handle);
   if (stream.context_ != &context)
     fail(ACL_ERROR_RT_STREAM_CONTEXT, "stream %d belongs to card %d, but this thread works on card %d", stream.id(),
@@ -63,8 +64,7 @@ void Stream::destroy(Ending ending, const Deadline& deadline) {
   if (t_thread.running == this)
     fail(ACL_ERROR_RT_STREAM_NOT_COMPLETE, "a task or callback of stream %d destroys its own stream", id());
   if (ending == Ending::drained) drain({});
-  uint32_t tag = kTag;
-  if (!tag_.compare_exchange_strong(tag, 0)) return;  // another thread was faster
+  if (!end()) fail(ACL_ERROR_RT_INVALID_HANDLE, "stream %d was destroyed by another thread", id());
   {
     std::lock_guard<std::mutex> lock(context_->mutex);
     std::erase(context_->streams, this);
@@ -142,6 +142,16 @@ void wait_for_card(int card) noexcept {
   } catch (const std::exception& e) {
     remember("waiting for a card", ACL_ERROR_RT_INTERNAL_ERROR, e.what());
   }
+}
+
+void check_unused(const void* address, size_t bytes, const char* what) {
+  g_streams.for_each([&](Stream& stream) {
+    const char* user = stream.alive() ? stream.user_of(kernel_address(address), bytes) : nullptr;
+    if (user)
+      fail(ACL_ERROR_RT_PARAM_INVALID,
+           "%s: %s on stream %d still uses the memory at %p; synchronise the stream first (SOFTNPU_STRICT)", what, user,
+           stream.id(), address);
+  });
 }
 
 bool synchronize(Context& context, const Deadline& deadline) {

@@ -12,6 +12,7 @@
 #include "acl_types.h"
 #include "context.h"
 #include "event.h"
+#include "life.h"
 #include "task.h"
 
 namespace softnpu {
@@ -25,7 +26,7 @@ struct Deadline {
   static Deadline after_milliseconds(int64_t milliseconds);  // negative: never
 };
 
-class alignas(64) Stream {
+class alignas(64) Stream : public Life {
  public:
   // ---- Life (stream.cpp) ----
   static Stream* create(Context& context, uint32_t priority, uint32_t flags);
@@ -39,7 +40,6 @@ class alignas(64) Stream {
 
   Context& context() const noexcept { return *context_; }
   int id() const noexcept { return id_.load(std::memory_order_relaxed); }
-  bool alive() const noexcept { return tag_.load(std::memory_order_acquire) == kTag; }
   bool open() const noexcept { return context_ != nullptr; }
 
   // Failures of tasks wait here for the next synchronise, which throws and forgets the first of them.
@@ -68,6 +68,9 @@ class alignas(64) Stream {
   // Drops what is queued; false when the running task has not ended at the deadline. `code` becomes the stream's
   // failure (0 for none).
   bool abandon(int code, const char* why, const Deadline& deadline);
+  // The name of a task, queued or running, that touches these bytes of the kernels' view; NULL when there is none. For
+  // SOFTNPU_STRICT, without which the running task is not known.
+  const char* user_of(const char* begin, size_t bytes);
   bool abandoned() const noexcept { return abandoned_.load(std::memory_order_relaxed); }
 
  private:
@@ -86,6 +89,7 @@ class alignas(64) Stream {
   uint32_t queued() const noexcept { return static_cast<uint32_t>(state_.load(std::memory_order_acquire)); }
   enum class Part { beginning, whole };
   bool run(Task* task, Part part) noexcept;  // false when only the beginning is done and the rest is to be queued
+  void note_running(const Task* task) noexcept;
   void execute(Entry& entry) noexcept;
   void enqueue(Entry entry);
   void drop(Entry& entry) noexcept;
@@ -102,11 +106,9 @@ class alignas(64) Stream {
   // What this stream waited for is the work of one that failed: so has this one, unless that was already collected.
   void adopt_failure(const Completion& completion) noexcept;
 
-  static constexpr uint32_t kTag = 0x736e7410;
   static constexpr uint64_t kWaiter = uint64_t{1} << 32;
 
   // The hot line: what a launch on an idle stream reads and writes.
-  std::atomic<uint32_t> tag_{0};
   std::atomic<uint8_t> token_{free};  // who has it may take entries from the queue and run them
   std::atomic<bool> failed_{false};
   std::atomic<bool> stop_on_failure_{false};
@@ -120,7 +122,8 @@ class alignas(64) Stream {
   std::condition_variable work_;      // the worker sleeps here
   std::condition_variable progress_;  // waiters sleep here
   std::deque<Entry> queue_;
-  uint64_t taken_ = 0;  // entries that have left the queue to be executed
+  const Task* running_task_ = nullptr;  // with SOFTNPU_STRICT
+  uint64_t taken_ = 0;                  // entries that have left the queue to be executed
   bool worker_started_ = false;
   bool dozing_ = false;   // the worker will look at the queue by itself
   bool retired_ = false;  // destroyed: the worker may go
@@ -130,6 +133,8 @@ class alignas(64) Stream {
 
 // Waits for the work of all streams of `card`, whose failures stay where they are. Never throws: used by frees.
 void wait_for_card(int card) noexcept;
+// SOFTNPU_STRICT: throws Failure when a task of any stream has not done with this memory, which `what` is about to end.
+void check_unused(const void* address, size_t bytes, const char* what);
 // aclrtSynchronizeDevice: all streams of the context; throws the first failure and forgets all. False at the deadline.
 bool synchronize(Context& context, const Deadline& deadline);
 // aclrtDeviceTaskAbort.

@@ -1,6 +1,7 @@
 // What a stream executes. Implemented by memory copies, host callbacks, collectives and (in libopapi.so) operators.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "acl_types.h"
@@ -24,6 +25,19 @@ class Task {
   // For tasks that wait: called once, by the submitting thread, when nothing stands before the task in its stream. Does
   // what can be done without waiting; true when that was all of it, otherwise run() follows. Throws as run() does.
   virtual bool begin() { return false; }
+  // For SOFTNPU_STRICT, on any thread until release(): what it is called, and whether it touches the bytes at `begin`,
+  // as kernels see them.
+  virtual const char* name() const noexcept { return "a task"; }
+  virtual bool uses(const char* begin, size_t bytes) const noexcept {
+    (void)begin, (void)bytes;
+    return false;
+  }
+
+ protected:
+  static bool overlap(const void* a, size_t a_bytes, const char* b, size_t b_bytes) noexcept {
+    const auto* at = static_cast<const char*>(a);
+    return at < b + b_bytes && b < at + a_bytes;
+  }
 };
 
 // Hands `task` to `stream` (NULL = the current context's default stream) in FIFO order; takes ownership, also when it

@@ -21,17 +21,20 @@ namespace {
 constexpr size_t kLargestWindow = size_t{256} << 30;
 constexpr size_t kSmallestWindow = size_t{256} << 20;
 constexpr int8_t kNobody = -1;
+constexpr char kNoAddresses[] = "no address space is left for the cards' memory (see ulimit -v)";
 
 // Owner of each granule. Read without a lock by card_of().
 std::atomic<int8_t> g_owner[kLargestWindow / kGranule];
 
 // Under an address-space limit (ulimit -v) softnpu takes at most half of what is left, for the window and its mirror; a
 // file-size limit bounds the offsets in a card's file.
-size_t largest_window() {
+size_t largest_window(const char** because) {
   size_t window = kLargestWindow;
   rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    window = std::min(window, limit.rlim_cur / 2);
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur / 2 < window) {
+    window = limit.rlim_cur / 2;
+    *because = "the limit of a file's size leaves too little for the cards' memory (see ulimit -f)";
+  }
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
     unsigned long pages = 0;
     if (FILE* file = fopen("/proc/self/statm", "re")) {
@@ -39,7 +42,9 @@ size_t largest_window() {
       fclose(file);
     }
     const size_t used = pages * kPage;
-    window = std::min(window, (limit.rlim_cur - std::min<size_t>(limit.rlim_cur, used)) / 4);
+    const size_t room = (limit.rlim_cur - std::min<size_t>(limit.rlim_cur, used)) / 4;
+    if (room < window) *because = kNoAddresses;
+    window = std::min(window, room);
   }
   return window / kGranule * kGranule;
 }
@@ -48,7 +53,8 @@ size_t largest_window() {
 
 void open_window() {
   if (g_window.size != 0) return;
-  for (size_t size = largest_window(); size >= kSmallestWindow; size = size / 2 / kGranule * kGranule) {
+  const char* because = kNoAddresses;
+  for (size_t size = largest_window(&because); size >= kSmallestWindow; size = size / 2 / kGranule * kGranule) {
     // One reservation for both views, so that their distance is simply the window's size.
     void* memory = mmap(nullptr, 2 * size + kGranule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) continue;
@@ -59,7 +65,7 @@ void open_window() {
     g_window.size = size;
     return;
   }
-  fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no address space left for the cards' memory (see ulimit -v)");
+  fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s", because);
 }
 
 int card_of(const void* address) noexcept {

@@ -8,10 +8,8 @@
 
 namespace {
 
-struct Thing {
-  std::atomic<bool> living{false};
+struct Thing : softnpu::Life {
   std::vector<int> numbers;
-  bool alive() const noexcept { return living; }
 };
 
 }  // namespace
@@ -22,11 +20,12 @@ TEST(Arena, finds_living_objects_only) {
   EXPECT_EQ(arena.find(&arena), nullptr);
   Thing* thing = arena.acquire();
   EXPECT_EQ(arena.find(thing), nullptr);
-  thing->living = true;
+  thing->begin();
   EXPECT_EQ(arena.find(thing), thing);
   EXPECT_EQ(arena.find(reinterpret_cast<char*>(thing) + 1), nullptr);
   EXPECT_EQ(arena.find(thing + 100), nullptr);
-  thing->living = false;
+  EXPECT_TRUE(thing->end());
+  EXPECT_FALSE(thing->end());
   arena.release(thing);
   EXPECT_EQ(arena.find(thing), nullptr);
 }
@@ -66,11 +65,31 @@ TEST(Arena, is_shared_by_threads) {
     threads.emplace_back([&] {
       for (int i = 0; i < 5000; ++i) {
         Thing* thing = arena.acquire();
-        ASSERT_FALSE(thing->living.exchange(true));
+        ASSERT_FALSE(thing->alive());
+        thing->begin();
         ASSERT_EQ(arena.find(thing), thing);
-        thing->living = false;
+        ASSERT_EQ(arena.end(thing), thing);
         arena.release(thing);
       }
     });
   for (auto& thread : threads) thread.join();
+}
+
+TEST(Arena, of_several_threads_one_ends_an_object) {
+  softnpu::Arena<Thing> arena("things", 100000);
+  for (int round = 0; round < 2000; ++round) {
+    Thing* thing = arena.acquire();
+    thing->begin();
+    std::atomic<int> ready{0}, ended{0};
+    const auto race = [&] {
+      ++ready;
+      while (ready < 2) softnpu::pause_cpu();
+      if (arena.end(thing)) ++ended;
+    };
+    std::thread other(race);
+    race();
+    other.join();
+    ASSERT_EQ(ended, 1);
+    arena.release(thing);
+  }
 }

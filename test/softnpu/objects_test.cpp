@@ -25,12 +25,13 @@ TEST(Objects, scalar_keeps_its_bytes) {
 TEST(Objects, live_means_live_and_of_that_kind) {
   const int64_t numbers[] = {1, 2};
   aclIntArray* array = create_int_array(numbers, 2);
-  EXPECT_TRUE(is_live(array, ObjectTag::int_array));
-  EXPECT_FALSE(is_live(array, ObjectTag::bool_array));
-  EXPECT_FALSE(is_live(numbers, ObjectTag::int_array));
-  EXPECT_FALSE(is_live(nullptr, ObjectTag::int_array));
+  EXPECT_TRUE(Held<aclIntArray>(array));
+  EXPECT_FALSE(Held<aclBoolArray>(reinterpret_cast<aclBoolArray*>(array)));
+  EXPECT_FALSE(Held<aclIntArray>(reinterpret_cast<const aclIntArray*>(numbers)));
+  EXPECT_FALSE(Held<aclIntArray>(nullptr));
+  EXPECT_FALSE(Held<aclIntArray>(reinterpret_cast<const aclIntArray*>(8)));
   destroy(array);
-  EXPECT_FALSE(is_live(array, ObjectTag::int_array));
+  EXPECT_FALSE(Held<aclIntArray>(array));
 }
 
 TEST(Objects, list_of_something_else_is_refused) {
@@ -39,6 +40,18 @@ TEST(Objects, list_of_something_else_is_refused) {
   const aclTensor* wrong[] = {reinterpret_cast<aclTensor*>(array)};
   EXPECT_THROW(create_tensor_list(wrong, 1), Failure);
   destroy(array);
+}
+
+TEST(Objects, list_outlives_an_element_and_leaves_its_place_to_others) {
+  const int64_t size = 1;
+  const auto make = [&] { return create_tensor(&size, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, nullptr, 0, nullptr); };
+  aclTensor* element = make();
+  aclTensorList* list = create_tensor_list(&element, 1);
+  destroy(element);
+  std::vector<aclTensor*> others;  // one of them gets the element's place
+  for (int i = 0; i < 200; ++i) others.push_back(make());
+  destroy(list);
+  for (aclTensor* other : others) EXPECT_NO_THROW(destroy(other));
 }
 
 TEST(Objects, sizes_of_types) {
