@@ -48,17 +48,16 @@
 // small launch, and much more where the consumer has no core. Taking the role acquires what the last runner released,
 // so a task may touch what only tasks touch, whatever thread it is on. A task that waits or pushes is served at once:
 // nobody runs a task inside a task.
-//   When there is nothing to run, the consumer
-//    - spins for a moment and then sleeps until the next push wakes it, which costs that push a system call, or
-//    - dozes if somebody has waited meanwhile: a program that waits after every few launches runs them itself, and a
-// consumer that is awake would only take its core and its cache lines. It looks again when a nap is over (naps get
-// longer while it finds nothing), or when kBacklog tasks have gathered and a push wakes it, so that a program that
-// stops waiting has its work done soon.
+//   When there is nothing to run, the consumer spins for a moment and then sleeps until the next push wakes it, which
+// costs that push a system call. But it dozes if somebody has waited since it last looked: a program that waits after
+// every few launches runs them itself, and a consumer that is awake would only take its core and its cache lines. It
+// looks again when a nap is over (naps get longer while it finds nothing), or when kBacklog tasks have gathered and a
+// push wakes it, so that a program that stops waiting has its work done soon. A producer that is far ahead while nobody
+// has the role, because the consumer has not got a core, runs the tasks too.
 //   Who is about to sleep announces it and looks again before he does; the other side publishes first and then looks
 // for sleepers. Both use sequentially consistent operations, so one of them sees the other: push and a sleeping
-// consumer
-// (`pushed`, `state`), a finished task or a role given up and a sleeping waiter (`done`, `taken`, `wanted`). A doze
-// needs none of that, because it ends.
+// consumer (`pushed`, `state`), a finished task or a role given up and a sleeping waiter (`done`, `taken`, `wanted`). A
+// doze needs none of that, because it ends.
 namespace npu::task_queue {
 
 namespace {
@@ -67,8 +66,9 @@ using Clock = std::chrono::steady_clock;
 constexpr uint64_t kSlots = 1024;
 constexpr size_t kInlineBytes = 480;  // a slot is 512 bytes
 constexpr auto kSpin = std::chrono::microseconds(20);
-constexpr auto kFirstNap = std::chrono::microseconds(50), kLongestNap = std::chrono::microseconds(400);
-constexpr Ticket kBacklog = 8;  // so many tasks end a nap
+constexpr auto kFirstNap = std::chrono::microseconds(50), kLongestNap = std::chrono::microseconds(2000);
+constexpr Ticket kBacklog = 8;    // so many tasks end a nap
+constexpr Ticket kFarAhead = 16;  // so many that nobody runs are run by the producer
 constexpr auto kStopTime = std::chrono::seconds(1);
 constexpr Ticket kNobody = std::numeric_limits<Ticket>::max(), kEverything = kNobody;
 constexpr uint64_t kRoom = kSlots / 4;  // so many slots must be free before a producer that met a full ring goes on
@@ -145,8 +145,11 @@ class Queue {
     fill(slots_[before % kSlots], run, payload, bytes);
     pushed_.store(before + 1);
     const State state = state_.load();
-    const auto gathered = [&] { return before + 1 - done_.load(std::memory_order_relaxed) >= kBacklog; };
-    if (C10_UNLIKELY(state != State::awake) && (state == State::asleep || gathered())) wake();
+    if (C10_UNLIKELY(state != State::awake) && (state == State::asleep || backlog() >= kBacklog)) wake();
+    lock.unlock();
+    // A consumer that got no core all the while is not waited for.
+    if (C10_UNLIKELY(before % kFarAhead == 0 && backlog() > kFarAhead && !taken_.load(std::memory_order_relaxed)))
+      without_gil([&] { run_as_stand_in(before + 1); });
     return before + 1;
   }
 
@@ -259,6 +262,10 @@ class Queue {
   }
 
   bool has_work() const noexcept { return pushed_.load() > done_.load(std::memory_order_relaxed); }
+  Ticket backlog() const noexcept {
+    const Ticket done = done_.load(std::memory_order_acquire);  // first, so that it is not the greater
+    return pushed_.load() - done;
+  }
 
   // ---- the consumer ----
 
@@ -268,18 +275,19 @@ class Queue {
     uint64_t waits = 0;
     auto nap = kFirstNap;
     while (true) {
-      if (has_work() && try_take()) {
+      const uint64_t seen = std::exchange(waits, waits_.load(std::memory_order_relaxed));
+      const bool others_run = waits != seen;
+      if (has_work() && (!others_run || backlog() >= kBacklog) && try_take()) {
         run_until(kEverything, nullptr);
         give_up();
         nap = kFirstNap;
       }
       if (stopping_.load() && !has_work()) return;
-      const uint64_t seen = std::exchange(waits, waits_.load(std::memory_order_relaxed));
-      if (seen == waits && !has_work()) {
+      if (!others_run && !has_work()) {
         if (!spin_until([&] { return has_work() || stopping_.load(); })) sleep();
         continue;
       }
-      doze(nap);
+      doze(has_work() ? kFirstNap : nap);
       nap = std::min(2 * nap, kLongestNap);
     }
   }
@@ -360,9 +368,10 @@ class Queue {
 
   alignas(64) std::atomic<Ticket> done_{0};
   std::atomic<bool> taken_{false};  // the role of the runner
-  std::atomic<State> state_{State::awake};
-  std::atomic<bool> stopping_{false};    // for good: from then on a push runs its task itself
-  std::atomic<Ticket> wanted_{kNobody};  // the nearest ticket somebody sleeps for
+
+  alignas(64) std::atomic<State> state_{State::awake};  // from here on read by everybody and seldom written
+  std::atomic<bool> stopping_{false};                   // for good: from then on a push runs its task itself
+  std::atomic<Ticket> wanted_{kNobody};                 // the nearest ticket somebody sleeps for
   std::mutex sleep_mutex_;
   std::condition_variable work_, progress_;
 
