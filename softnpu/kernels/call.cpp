@@ -188,9 +188,12 @@ void Call::release() noexcept {
 
 void Call::set_addresses(void* const* addresses, size_t count) {
   for (size_t i = 0; i < count; i++)
-    if (extents[i]) check_allocated(addresses[i], extents[i], -1, "an address listed for the executor cache");
-  for (size_t i = 0; i < count; i++)
     storages[i]->set_data_ptr_noswap(c10::DataPtr(addresses[i] ? kernel_address(addresses[i]) : nullptr, c10::kCPU));
+}
+
+void Call::check_memory(int card) const {
+  for (size_t i = 0; i < storages.size(); i++)
+    if (extents[i]) check_allocated(device_address(storages[i]->data()), extents[i], card, op.name);
 }
 
 void Call::set_workspace(void* address, uint64_t bytes) {

@@ -29,7 +29,8 @@ class Call;
 struct Operator {
   const char* name;
   void (*run)(Call&);
-  const char* arguments;  // "self,other,alpha,out"
+  void (*require)(Call&);  // throws for arguments that `run` must not see; NULL when it checks them all. See require.h
+  const char* arguments;   // "self,other,alpha,out"
   enum class Shape : uint8_t { free, same, broadcast, matmul } shape;
   uint64_t dtypes;    // bit d: inputs may have c10::ScalarType d
   uint64_t outputs;   // bit i: argument i is written
@@ -97,9 +98,12 @@ class Call final : public Task {
   // strides (padding of channels_last images, for one). The client reads what its descriptor says, so a run that
   // changed the strides of an output is followed by a copy into those that remember_layouts() saw.
   void remember_layouts();
-  // Points the tensors, in argument order, at new device addresses; throws for those that have not the room.
+  // Points the tensors, in argument order, at new device addresses.
   void set_addresses(void* const* addresses, size_t count);
   void set_workspace(void* workspace, uint64_t bytes);
+  // Before every launch: the memory of a call from the cache, or of one that waited, may be gone, or that of another
+  // card, whose frees do not wait for this one's streams. Throws Failure.
+  void check_memory(int card) const;
   // Remembers what a kernel may read from the launching thread. See Note [Clean state].
   void capture_thread_state();
 

@@ -45,6 +45,18 @@ void dtypes(Call& call) {
   });
 }
 
+// A list may have gaps only where they mean "all of this dimension".
+void gaps(Call& call) {
+  for (size_t i = 0; i < call.values.size(); i++) {
+    const auto* list = std::get_if<std::vector<Tensor>>(&call.values[i]);
+    if (!list || argument(call.op, i) == "indices") continue;
+    for (const Tensor& t : *list)
+      if (!t.defined())
+        fail(ACLNN_ERR_PARAM_NULLPTR, "%s: argument '%s' has an element that is NULL", call.op.name,
+             argument(call.op, i).c_str());
+  }
+}
+
 void same(Call& call) {
   const Tensor* first = nullptr;
   auto compare = [&](size_t i, const Tensor& t) {
@@ -93,6 +105,7 @@ void matmul(Call& call) {
 
 void check(Call& call) {
   if (call.op.dtypes != ~0ull) dtypes(call);
+  gaps(call);
   switch (call.op.shape) {
     case Operator::Shape::same:
       return same(call);

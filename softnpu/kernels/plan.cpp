@@ -184,6 +184,7 @@ int plan(const Operator& op, std::initializer_list<Argument> arguments, uint64_t
     for (const auto& a : arguments) call->values.push_back(convert(op, i++, a, *call));
     call->remember_layouts();
     check(*call);
+    if (op.require) op.require(*call);
     if (config().strict) check_limits(*call);
     if (op.trial) try_types(*call);
     call->workspace_bytes = workspace_for(op, *call);
@@ -204,6 +205,7 @@ int launch(const Operator& op, void* workspace, uint64_t workspace_size, aclOpEx
     try {
       if (&call->op != &op) fail(ACLNN_ERR_PARAM_INVALID, "%s: executor belongs to %s", op.name, call->op.name);
       call->set_workspace(workspace, workspace_size);
+      call->check_memory(card_of_stream(stream));
     } catch (...) {
       ticket->let_go();
       throw;

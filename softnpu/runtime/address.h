@@ -24,6 +24,10 @@ inline char* kernel_address(const void* p) noexcept {
   return reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(p) + g_window.distance);
 }
 
+inline const void* device_address(const void* kernel_view) noexcept {
+  return reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(kernel_view) - g_window.distance);
+}
+
 int card_of(const void* device_address) noexcept;  // -1 for a foreign address
 
 // Throws Failure(107000) unless [p, p + bytes) lies inside one live allocation (of `card`, if it is not -1).

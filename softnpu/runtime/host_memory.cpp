@@ -72,6 +72,9 @@ void register_host(void* address, size_t bytes) {
   const uintptr_t begin = reinterpret_cast<uintptr_t>(address);
   if (bytes == 0 || begin + bytes < begin) fail(ACL_ERROR_RT_PARAM_INVALID, "size %zu makes no range", bytes);
   if (is_device_address(address)) fail(ACL_ERROR_RT_PARAM_INVALID, "ptr %p is device memory", address);
+  const uintptr_t page = begin / kAlignment * kAlignment;
+  if (msync(reinterpret_cast<void*>(page), begin + bytes - page, MS_ASYNC) != 0)  // does nothing but look
+    fail(ACL_ERROR_RT_PARAM_INVALID, "ptr %p: part of the range of %zu bytes is not mapped", address, bytes);
   std::unique_lock lock(pinned().mutex);
   const auto next = pinned().ranges.lower_bound(begin);
   if (range_at(begin) != pinned().ranges.end() || (next != pinned().ranges.end() && next->first < begin + bytes))

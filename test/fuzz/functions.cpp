@@ -11,35 +11,34 @@ namespace {
 
 void nothing(void*) {}
 
-const std::map<std::string, Kind> kHandles = {{"aclrtStream", Kind::stream},
-                                              {"rtStream_t", Kind::stream},
-                                              {"aclrtEvent", Kind::event},
-                                              {"aclrtContext", Kind::context},
-                                              {"aclrtDrvMemHandle", Kind::physical},
-                                              {"HcclComm", Kind::comm},
-                                              {"LcclComm", Kind::comm},
-                                              {"aclmdlRI", Kind::other},
-                                              {"aclrtTaskGrp", Kind::other},
-                                              {"aclmdlRICondHandle", Kind::other},
-                                              {"aclprofStepInfoPtr", Kind::other},
-                                              {"aclOpExecutor*", Kind::executor},
-                                              {"aclTensor*", Kind::tensor},
-                                              {"aclScalar*", Kind::scalar},
-                                              {"aclIntArray*", Kind::ints},
-                                              {"aclBoolArray*", Kind::bools},
-                                              {"aclTensorList*", Kind::tensors},
-                                              {"aclScalarList*", Kind::scalars},
-                                              {"aclTensorDesc*", Kind::desc},
-                                              {"aclDataBuffer*", Kind::buffer},
-                                              {"aclopAttr*", Kind::attributes},
-                                              {"aclGraphDumpOption*", Kind::other},
-                                              {"aclprofConfig*", Kind::other},
-                                              {"acltdtChannelHandle*", Kind::other},
-                                              {"acltdtDataset*", Kind::other},
-                                              {"acltdtDataItem*", Kind::other},
-                                              {"aclmdlRICondHandle*", Kind::other},
-                                              {"aclrtTaskGrp*", Kind::other},
-                                              {"aclmdlRI*", Kind::other}};
+const std::map<std::string, Kind> kHandles = {
+    {"aclrtStream", Kind::stream},
+    {"rtStream_t", Kind::stream},
+    {"aclrtEvent", Kind::event},
+    {"aclrtContext", Kind::context},
+    {"aclrtDrvMemHandle", Kind::physical},
+    {"HcclComm", Kind::comm},
+    {"LcclComm", Kind::comm},
+    {"aclmdlRI", Kind::other},
+    {"aclrtTaskGrp", Kind::other},
+    {"aclmdlRICondHandle", Kind::other},
+    {"aclprofStepInfoPtr", Kind::other},
+    {"aclOpExecutor*", Kind::executor},
+    {"aclTensor*", Kind::tensor},
+    {"aclScalar*", Kind::scalar},
+    {"aclIntArray*", Kind::ints},
+    {"aclBoolArray*", Kind::bools},
+    {"aclTensorList*", Kind::tensors},
+    {"aclScalarList*", Kind::scalars},
+    {"aclTensorDesc*", Kind::desc},
+    {"aclDataBuffer*", Kind::buffer},
+    {"aclopAttr*", Kind::attributes},
+    {"aclGraphDumpOption*", Kind::other},
+    {"aclprofConfig*", Kind::other},
+    {"acltdtChannelHandle*", Kind::other},
+    {"acltdtDataset*", Kind::other},
+    {"acltdtDataItem*", Kind::other},
+};
 
 bool starts(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
@@ -67,7 +66,7 @@ uint64_t memory_address(Values& values, bool* host) {
       return 0;
     case 1:
       *host = true;
-      return reinterpret_cast<uint64_t>(values.zeros());
+      return reinterpret_cast<uint64_t>(values.host_block());
     case 2:
       return values.pool().get(Kind::memory, values.random);
     case 3:
@@ -189,7 +188,8 @@ class Call {
       for (int i = 0; i < 24; i++) cells[i] = memory_address(values_, &host_);
       return cells;
     }
-    const Kind kind = name == "virPtr" ? Kind::range : name == "devPtr" ? Kind::memory : Kind::host;
+    const bool host = starts(target_.name, "aclrtHost");
+    const Kind kind = name == "virPtr" ? Kind::range : name == "devPtr" && !host ? Kind::memory : Kind::host;
     outputs_.emplace_back(cells, kind);
     return cells;
   }

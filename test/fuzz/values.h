@@ -94,6 +94,7 @@ class Values {
   void* zeros();    // a caller's variable or structure
   void* numbers();  // an array of small numbers
   void* block() const { return block_; }
+  void* host_block() { return host_block_.data(); }  // kScratch bytes that tasks may write at any time
   void new_call() { slab_ = 0; }
   // Makes the thread's card memory, and again after a reset of the card.
   void renew();
@@ -106,6 +107,7 @@ class Values {
   char* slab();
   Handles& handles_;
   std::vector<std::vector<char>> slabs_;
+  std::vector<char> host_block_ = std::vector<char>(kScratch);
   size_t slab_ = 0;
   void* block_ = nullptr;
 };

@@ -141,7 +141,20 @@ TEST_F(Executor, view_beyond_its_storage_is_refused) {
   }
 }
 
-TEST_F(Executor, cache_does_not_hand_out_calls_on_memory_that_is_not_there) {
+TEST_F(Executor, waiting_call_does_not_run_on_memory_that_was_freed) {
+  auto a = floats({1}), b = floats({2});
+  aclOpExecutor* executor = nullptr;
+  {
+    auto out = floats({0});
+    ASSERT_OK(plan(a, b, out));
+    executor = executor_;
+  }
+  EXPECT_NE(ACL(aclnnAdd)(nullptr, 0, executor, stream_), 0);
+  EXPECT_NE(test::message().find("live device memory"), std::string::npos) << test::message();
+  EXPECT_OK(ACL(aclDestroyAclOpExecutor)(executor));
+}
+
+TEST_F(Executor, cached_call_does_not_run_on_memory_that_is_not_there) {
   auto a = floats({1}), b = floats({2}), out = floats({0});
   std::string key = "memory_that_is_not_there";
   auto* bytes = reinterpret_cast<uint8_t*>(key.data());
@@ -158,7 +171,10 @@ TEST_F(Executor, cache_does_not_hand_out_calls_on_memory_that_is_not_there) {
   }
   for (void* wrong : {reinterpret_cast<void*>(8), static_cast<void*>(&key), reinterpret_cast<void*>(~uintptr_t{0})}) {
     list(wrong);
-    EXPECT_EQ(ACL(PTAFindExecCache)(bytes, key.size(), &workspace_), nullptr);
+    aclOpExecutor* hit = ACL(PTAFindExecCache)(bytes, key.size(), &workspace_);
+    ASSERT_NE(hit, nullptr);
+    EXPECT_NE(ACL(aclnnAdd)(nullptr, 0, hit, stream_), 0);
+    EXPECT_OK(ACL(aclDestroyAclOpExecutor)(hit));
   }
   list(a.memory());
   aclOpExecutor* hit = ACL(PTAFindExecCache)(bytes, key.size(), &workspace_);

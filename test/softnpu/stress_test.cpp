@@ -45,7 +45,7 @@ TEST_F(Stress, sixty_four_streams_keep_their_promises) {
         if (random() % 64 == 0) stream.synchronize({});
       }
       if (aclrtSynchronizeEvent(&event) != 0 || number != kSteps) ++wrong;
-      event.destroy();
+      Event::destroy(&event);
       for (Stream* stream : streams) stream->destroy(Stream::Ending::drained);
     });
   for (auto& thread : threads) thread.join();

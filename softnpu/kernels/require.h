@@ -1,0 +1,50 @@
+// What an operator requires of its arguments, stated in the tables under `require:` and checked in phase one. For the
+// operators behind which ATen checks nothing, because its callers never pass anything else. A client gets 161002 and a
+// sentence that names the argument.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <initializer_list>
+#include <optional>
+#include <vector>
+
+namespace softnpu::kernels::require {
+
+using at::IntArrayRef;
+using at::Tensor;
+using Optional = std::optional<Tensor>;
+
+void that(bool condition, const char* text);  // "self and other are on ..."
+
+void entries(IntArrayRef list, const char* name, size_t count);
+void rank(const Tensor& t, const char* name, int64_t least, int64_t most);
+void shape(const Optional& t, const char* name, IntArrayRef sizes);  // a missing one has every shape
+void like(const Optional& t, const char* name, const Tensor& other);
+void numbers(const Optional& t, const char* name, int64_t count);  // of elements, in whatever shape
+void one_type(std::initializer_list<Optional> tensors);            // floating, and the same for all
+void dimension(const Tensor& t, int64_t dim);
+void dimensions(const Tensor& t, IntArrayRef dims);  // at least one, each once
+
+// Families.
+void fft(const Tensor& self, IntArrayRef dim);
+void last_sizes(const Tensor& t, const char* name, const Tensor& self, IntArrayRef last);  // self's, but for the last
+void padded(const Tensor& t, const char* name, const Tensor& self, IntArrayRef padding, int64_t dims);
+void pool_gradient(const Tensor& grad, const Tensor& self, int64_t dims);
+void channels(const Tensor& input, std::initializer_list<Optional> parameters);  // one number each for every channel
+void normalized(const Tensor& input, IntArrayRef shape, std::initializer_list<Optional> parameters);
+void cell(const Tensor& gates, const Tensor& state);  // four gates for each number of a state
+void norm_statistics(const Tensor& input, IntArrayRef shape, std::initializer_list<Optional> statistics);
+void groups(const Tensor& input, int64_t n, int64_t c, int64_t hxw, int64_t group,
+            std::initializer_list<Optional> parameters, std::initializer_list<Optional> statistics);
+void lstm(const Tensor& output, const Tensor& workspace, const Tensor& hx, const Tensor& cx);
+void distances(const Tensor& x1, const Tensor& x2, const Tensor& grad);
+void integral_range(const Tensor& out, const at::Scalar& start, const at::Scalar& end, const at::Scalar& step);
+void ctc_gradient(const Tensor& grad, const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths,
+                  IntArrayRef target_lengths, const Tensor& loss, const Tensor& log_alpha, int64_t blank);
+void adamw(const Tensor& self, std::initializer_list<Optional> state);
+// Lists of one length whose elements fit; those of a single number, such as steps, come last.
+void optimizer(std::initializer_list<const std::vector<Tensor>*> lists, const std::vector<Tensor>* steps,
+               std::initializer_list<Optional> single);
+
+}  // namespace softnpu::kernels::require
