@@ -53,24 +53,18 @@ void with_element(const Operator& op, size_t i, const Remembered<T>& element, Us
   use(*object);
 }
 
-// The elements of its storage that `t` can reach: from the first to below the last. Empty for a tensor without
-// elements.
-struct Reach {
-  int64_t first = 0, end = 0;
-};
-
-// False when that is no range of numbers.
-bool reach_of(const aclTensor& t, Reach* reach) {
-  int64_t first = t.offset, last = t.offset;
-  for (size_t d = 0; d < t.sizes.size(); d++)
-    if (t.sizes[d] == 0) return true;
+// The number of elements from the start of its storage that `t` reaches, 0 for a tensor without elements. False when
+// that is more than any number.
+bool reach_of(const aclTensor& t, int64_t* end) {
+  int64_t last = t.offset;
+  for (int64_t size : t.sizes)
+    if (size == 0) return true;
   for (size_t d = 0; d < t.sizes.size(); d++) {
     int64_t span;
     if (__builtin_mul_overflow(t.sizes[d] - 1, t.strides[d], &span)) return false;
-    if (__builtin_add_overflow(span < 0 ? first : last, span, span < 0 ? &first : &last)) return false;
+    if (__builtin_add_overflow(last, span, &last)) return false;
   }
-  *reach = {first, last + 1};
-  return last != INT64_MAX;
+  return !__builtin_add_overflow(last, 1, end);
 }
 
 // A CPU tensor over the kernels' view of the device memory that `t` describes.
@@ -80,21 +74,20 @@ Tensor view(const Operator& op, size_t i, const aclTensor& t, Call& call) {
   if (!dtype)
     fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' has data type %d, which this device does not compute with",
          op.name, argument_name(op, i, name), t.dtype);
-  const int64_t item = static_cast<int64_t>(c10::elementSize(*dtype));
-  Reach reach;
-  int64_t stored;
-  if (!reach_of(t, &reach) || __builtin_mul_overflow(std::max(t.storage_elements, reach.end), item, &stored))
+  for (int64_t stride : t.strides)
+    if (stride < 0)
+      fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' has stride %lld, which is negative", op.name,
+           argument_name(op, i, name), static_cast<long long>(stride));
+  int64_t end = 0, bytes;
+  if (!reach_of(t, &end) || __builtin_mul_overflow(end, static_cast<int64_t>(c10::elementSize(*dtype)), &bytes))
     fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' has sizes, strides and an offset beyond any memory", op.name,
          argument_name(op, i, name));
-  if (reach.first < 0)
-    fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' reaches element %lld, before its storage", op.name,
-         argument_name(op, i, name), static_cast<long long>(reach.first));
-  if (reach.end > t.storage_elements && t.storage_elements > 0)
+  if (end > t.storage_elements && t.storage_elements > 0)
     fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' reaches element %lld of a storage of %lld", op.name,
-         argument_name(op, i, name), static_cast<long long>(reach.end - 1), static_cast<long long>(t.storage_elements));
-  const size_t bytes = reach.end * item;
+         argument_name(op, i, name), static_cast<long long>(end - 1), static_cast<long long>(t.storage_elements));
   if (bytes > 0) check_allocated(t.data, bytes, -1, argument_name(op, i, name));
-  c10::Storage storage(c10::Storage::use_byte_size_t(), stored,
+  // No larger than what was checked: ATen may give an output another shape, up to the end of its storage.
+  c10::Storage storage(c10::Storage::use_byte_size_t(), bytes,
                        c10::DataPtr(t.data ? kernel_address(t.data) : nullptr, c10::kCPU), nullptr, false);
   call.storages.push_back(storage.unsafeGetStorageImpl());
   call.extents.push_back(bytes);

@@ -81,7 +81,7 @@ TEST_F(TaskFailure, event_synchronise_reports_it_too) {
   event.record(stream);
   EXPECT_EQ(aclrtSynchronizeEvent(&event), ACL_ERROR_RT_AICORE_EXCEPTION);
   EXPECT_OK(aclrtSynchronizeStream(&stream));
-  event.destroy();
+  Event::destroy(&event);
   end(stream);
 }
 
