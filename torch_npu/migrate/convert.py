@@ -1,7 +1,9 @@
 """Converts a file or a folder: every Python source is rewritten, everything else copied, and a report written beside it."""
 
 import importlib.util
+import os
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -17,7 +19,7 @@ from torch_npu.migrate.progress import Progress
 from torch_npu.migrate.project import Output, Refusal, Source
 
 _MAX_DEPTH = 300
-_PYTHON_2 = re.compile(rb"^\s*print\s+[^(=\s]|^\s*except\s+\w[\w.]*\s*,\s*\w+\s*:|^\s*exec\s+['\"]", re.MULTILINE)
+_PYTHON_2 = re.compile(rb"^[ \t]*(?:print[ \t]+[^(=\s]|except[ \t]+\w[\w.]*[ \t]*,[ \t]*\w+[ \t]*:|exec[ \t]+['\"])", re.MULTILINE)
 _NO_LIBCST = 'conversion needs libcst, which is not installed; cure: pip install "torch_npu[migrate]"'
 
 
@@ -64,9 +66,9 @@ def _convert(source: Path, output: Output, options: Options, progress: Progress)
     if source.is_dir():
         if options.distributed:
             _write_run_script(tree, options.main_file)
+        folder = output.final / report.FOLDER
         report.write(tree / report.FOLDER, results, title, log)
         output.commit(tree)
-        print(f"reports: {output.final / report.FOLDER}")
     else:
         folder = output.final.parent / f"{output.final.stem}_{report.FOLDER}"
         report.write(output.work / "report", results, title, log)
@@ -76,9 +78,12 @@ def _convert(source: Path, output: Output, options: Options, progress: Progress)
         (output.work / "report").replace(folder)
         if options.distributed:
             _write_run_script(output.final.parent, output.final.name)
-        print(f"reports: {folder}")
+    print(f"reports: {folder}")
     counts = Counter(finding.kind for result in results for finding in result.findings)
     print("; ".join([log[-1], *(f"{counts[kind]} {kind.value}" for kind in Kind if counts[kind])]))
+    if counts[Kind.UNSUPPORTED]:
+        print(f"warning: {counts[Kind.UNSUPPORTED]} uses of APIs that npu does not have were left as they are, see "
+              f"{folder / Kind.UNSUPPORTED.value}.csv")  # fmt: skip
     if counts[Kind.PRECISION]:
         print(f"warning: {counts[Kind.PRECISION]} places touch precision (float64, TF32), see {Kind.PRECISION.value}.csv")
     failed = [result for result in results if result.error and result.path.endswith((".py", ".ipynb"))]
@@ -93,24 +98,22 @@ def _convert_file(entry: Source, tree: Path, options: Options, is_main: bool) ->
     if entry.problem:
         if not entry.absolute.is_symlink() and entry.absolute.is_file():
             shutil.copy2(entry.absolute, target)
-        return FileResult(entry.path, error=entry.problem)
+        return FileResult(entry.shown, error=entry.problem)
     try:
         if entry.suffix == ".py":
             source = project.read(entry)
-            result = _convert_python(source, entry.path, options, is_main)
+            result = _convert_python(source, entry.shown, options, is_main)
             target.write_bytes(source if result.error else result.data)
             shutil.copymode(entry.absolute, target)
         else:
             shutil.copy2(entry.absolute, target)
             result = _scan_other(entry)
     except OSError as error:
-        return FileResult(entry.path, error=f"cannot be read: {error.strerror}")
+        return FileResult(entry.shown, error=f"cannot be read: {error.strerror}")
     return result
 
 
 def _convert_python(source: bytes, path: str, options: Options, is_main: bool) -> FileResult:
-    import libcst
-
     from torch_npu.migrate.analysis import analyse_python
     from torch_npu.migrate.converter import convert_source
 
@@ -118,8 +121,8 @@ def _convert_python(source: bytes, path: str, options: Options, is_main: bool) -
         return FileResult(path, error=problem)
     try:
         result = convert_source(source, path, options, is_main)
-    except (libcst.ParserSyntaxError, UnicodeError, LookupError, ValueError, RecursionError) as error:
-        return FileResult(path, error=str(error).splitlines()[0] or type(error).__name__)
+    except Exception as error:  # whatever a source does to the parser, the other files are converted
+        return FileResult(path, error=str(error).partition("\n")[0] or type(error).__name__)
     analysed = analyse_python(result.before, path)
     # What the converter has changed or refused is its own affair.
     known = {(finding.line, finding.kind) for finding in result.findings}
@@ -139,8 +142,10 @@ def _problem(source: bytes) -> str:
             return f"line {error.lineno}: Python 2 source; cure: convert it to Python 3 first (2to3)"
         place = f"line {error.lineno}: " if error.lineno else ""
         return f"{place}syntax error: {error.msg}"
+    except LookupError as error:
+        return f"its coding line names no encoding of text: {error}"
     except (ValueError, RecursionError, MemoryError) as error:
-        return f"syntax error: {error or type(error).__name__}"
+        return f"syntax error: {str(error) or type(error).__name__}"
     return "" if depth(tree) <= _MAX_DEPTH else f"nests deeper than {_MAX_DEPTH} levels: copied as it is"
 
 
@@ -148,14 +153,14 @@ def _scan_other(entry: Source) -> FileResult:
     from torch_npu.migrate.analysis import NATIVE_SUFFIXES, analyse_native
 
     if entry.suffix not in NATIVE_SUFFIXES:
-        return FileResult(entry.path)
+        return FileResult(entry.shown)
     text = project.read(entry).decode("utf-8", errors="replace")
-    return FileResult(entry.path, text, text, analyse_native(text, entry.path))
+    return FileResult(entry.shown, text, text, analyse_native(text, entry.shown))
 
 
 def _write_run_script(folder: Path, main: str) -> None:
     from torch_npu.migrate.distributed import RUN_SCRIPT
 
     script = folder / "run_distributed_npu.sh"
-    script.write_text(RUN_SCRIPT.format(main=main))
+    script.write_bytes(os.fsencode(RUN_SCRIPT.format(main=shlex.quote(os.path.join(".", main)))))
     script.chmod(0o755)

@@ -12,7 +12,7 @@ import torch
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
 
 from torch_npu.migrate import cuda_names, project
-from torch_npu.migrate.edits import Edit, apply, line_of
+from torch_npu.migrate.edits import Edit, apply, changed_lines, line_of
 from torch_npu.migrate.findings import FileResult, Finding, Kind
 from torch_npu.migrate.insertion import insert_import
 from torch_npu.migrate.options import Options
@@ -51,7 +51,7 @@ def convert_source(source: bytes, path: str, options: Options | None = None, dis
         Finding(path, line_of(text, edit.start), line_of(text, max(edit.start, edit.end - 1)), edit.api, edit.tip, Kind.CHANGE)
         for edit in sorted(edits)
     ]
-    return FileResult(path, code, after, sorted(findings), data=after.encode(encoding))
+    return FileResult(path, code, after, sorted(findings), data=after.encode(encoding), changed_lines=changed_lines(text, edits))
 
 
 @dataclass

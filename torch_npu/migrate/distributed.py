@@ -6,7 +6,7 @@ from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNod
 from torch_npu.migrate.edits import Edit, insert_line
 
 RUN_SCRIPT = """#!/bin/bash
-# Runs {main} on the cards of this machine, one process for each. NPUS=4 bash run_distributed_npu.sh --epochs 3
+# Runs the program on the cards of this machine, one process for each. NPUS=4 bash run_distributed_npu.sh --epochs 3
 cd "$(dirname "${{BASH_SOURCE[0]}}")"
 exec torchrun --nproc_per_node="${{NPUS:-8}}" --master_port="${{MASTER_PORT:-29688}}" {main} "$@"
 """

@@ -49,6 +49,7 @@ class FileResult:
     findings: list[Finding] = field(default_factory=list)
     error: str = ""
     data: bytes = b""  # `after` in the encoding of the source
+    changed_lines: list[tuple[int, int, int, int]] = field(default_factory=list)  # see edits.changed_lines()
 
     @property
     def changed(self) -> bool:

@@ -25,6 +25,8 @@ th { background: #f6f8fa; } .place { width: 26%; } .api { width: 30%; }
 .gap td { background: #f6f8fa; color: var(--muted); text-align: center; } .error { background: var(--bad); }
 """
 
+_MARKED_WORDS = 400  # in a longer line the words that differ are not marked: comparing them takes the square of their number
+
 _FIRST = (Kind.UNSUPPORTED, Kind.UNKNOWN, Kind.CUDA)  # what needs somebody's work
 
 
@@ -69,22 +71,26 @@ def _table(kind: Kind, results: list[FileResult]) -> str:
 def _side_by_side(changed: list[FileResult]) -> str:
     if not changed:
         return ""
-    parts = [f"<h3>{escape(result.path)}</h3>{_lines(result.before, result.after)}" for result in changed]
+    parts = [f"<h3>{escape(result.path)}</h3>{_lines(result)}" for result in changed]
     return f'<h2 id="lines">Lines side by side</h2>{"".join(parts)}'
 
 
-def _lines(before: str, after: str, context: int = 2) -> str:
-    old, new = before.splitlines(), after.splitlines()
-    rows, first = [], True
-    for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(context):
-        if not first:
+def _lines(result: FileResult, context: int = 2) -> str:
+    old, new = result.before.split("\n"), result.after.split("\n")
+    rows: list[str] = []
+    done = 0  # lines of the old text that are shown, or left out on purpose
+    for index, (a, b, c, d) in enumerate(result.changed_lines):
+        start = max(done, a - context)
+        if start > done and index:
             rows.append('<tr class="gap"><td colspan="4">…</td></tr>')
-        first = False
-        for tag, old_start, old_end, new_start, new_end in group:
-            for offset in range(max(old_end - old_start, new_end - new_start)):
-                left = old_start + offset if old_start + offset < old_end else None
-                right = new_start + offset if new_start + offset < new_end else None
-                rows.append(_row(old, new, left, right, tag != "equal"))
+        rows += [_row(old, new, line, line + c - a, False) for line in range(start, a)]
+        for offset in range(max(b - a, d - c)):
+            left = a + offset if a + offset < b else None
+            right = c + offset if c + offset < d else None
+            rows.append(_row(old, new, left, right, True))
+        following = result.changed_lines[index + 1][0] if index + 1 < len(result.changed_lines) else len(old)
+        done = min(b + context, following)
+        rows += [_row(old, new, line, line + d - b, False) for line in range(b, done)]
     columns = '<colgroup><col class="number"><col><col class="number"><col></colgroup>'
     return f'<table class="code">{columns}{"".join(rows)}</table>'
 
@@ -104,6 +110,8 @@ def _row(old: list[str], new: list[str], left: int | None, right: int | None, ch
 def _words(a: str, b: str) -> tuple[str, str]:
     """Both lines with the words that differ marked."""
     old, new = re.findall(r"\w+|\W", a), re.findall(r"\w+|\W", b)
+    if max(len(old), len(new)) > _MARKED_WORDS:
+        return escape(a), escape(b)
     left, right = [], []
     for tag, a1, a2, b1, b2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         for words, line in ((old[a1:a2], left), (new[b1:b2], right)):

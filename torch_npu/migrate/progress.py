@@ -17,7 +17,7 @@ class Progress:
         for count, entry in enumerate(entries, 1):
             if shown:
                 bar = "#" * (_WIDTH * count // len(entries))
-                print(f"\r[{bar:<{_WIDTH}}] {count}/{len(entries)} {entry.path[-40:]:<40}", end="", file=self._stream, flush=True)
+                print(f"\r[{bar:<{_WIDTH}}] {count}/{len(entries)} {entry.shown[-40:]:<40}", end="", file=self._stream, flush=True)
             yield entry
         if shown and entries:
             print(file=self._stream)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MAX_BYTES = 8 << 20  # a larger source is generated, and takes minutes to parse
+NATIVE_SUFFIXES = {".cu", ".cuh", ".cc", ".cpp", ".cxx", ".c", ".h", ".hpp"}
 SKIPPED_FOLDERS = {".git", ".hg", ".svn", "__pycache__", ".venv", "node_modules"}
 
 
@@ -28,6 +29,11 @@ class Source:
     @property
     def suffix(self) -> str:
         return self.absolute.suffix
+
+    @property
+    def shown(self) -> str:
+        """The path for reports, which are UTF-8: bytes of a name that are not, and line ends, are escaped."""
+        return self.path.encode("utf-8", "backslashreplace").decode().replace("\n", "\\n").replace("\r", "\\r")
 
 
 def sources(root: Path) -> Iterator[Source]:
@@ -54,7 +60,7 @@ def _source(path: str, entry: Path) -> Source:
         return Source(path, entry, "not a regular file")
     if entry.suffix == ".ipynb":
         return Source(path, entry, "a notebook: make it a script first (jupyter nbconvert --to script), then convert that")
-    if entry.suffix == ".py" and mode.st_size > MAX_BYTES:
+    if mode.st_size > MAX_BYTES and entry.suffix in (".py", *NATIVE_SUFFIXES):
         return Source(path, entry, f"larger than {MAX_BYTES >> 20} MB: copied as it is")
     return Source(path, entry)
 
@@ -66,7 +72,7 @@ def read(source: Source) -> bytes:
 def decode(data: bytes) -> tuple[str, str]:
     """Text and encoding of a Python source, as Python finds them: byte order mark, coding line, else UTF-8.
 
-    Raises SyntaxError or UnicodeDecodeError. Line ends stay as they are.
+    Raises SyntaxError, UnicodeDecodeError, or LookupError for a codec that makes no text. Line ends stay as they are.
     """
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     return data.decode(encoding), encoding

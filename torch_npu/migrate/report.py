@@ -11,6 +11,11 @@ LOG = "msFmkTranspltlog.txt"
 HEADER = ("File", "Start Line", "End Line", "OP", "Tips")
 
 
+def cell(value: object) -> object:
+    """A cell of a CSV file. A text that a spreadsheet would take for a formula gets an apostrophe, which it does not show."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
 def write(folder: Path, results: list[FileResult], title: str, log: list[str]) -> None:
     """All report files of a run. They end read-only: they describe the run, and no later state."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -30,4 +35,4 @@ def _write_csv(path: Path, kind: Kind, results: list[FileResult]) -> None:
         for result in results:
             for finding in result.findings:
                 if finding.kind is kind:
-                    writer.writerow((finding.file, finding.line, finding.end_line, finding.api, finding.tip))
+                    writer.writerow(map(cell, (finding.file, finding.line, finding.end_line, finding.api, finding.tip)))

@@ -4,12 +4,12 @@ import re
 
 from torch_npu.migrate.analysis import operators
 from torch_npu.migrate.analysis.operators import Support
+from torch_npu.migrate.edits import line_of
 from torch_npu.migrate.findings import Finding, Kind
-
-NATIVE_SUFFIXES = {".cu", ".cuh", ".cc", ".cpp", ".cxx", ".c", ".h", ".hpp"}
+from torch_npu.migrate.project import NATIVE_SUFFIXES as NATIVE_SUFFIXES
 
 _PATTERNS = [
-    (re.compile(r"\b__global__\s+(?:\w+[\s*&]+)*?(\w+)\s*\("), "a CUDA kernel: write it with torch operators, or as an operator of npu"),
+    (re.compile(r"\b__global__\s+(?:\w+[\s*&]+){0,16}?(\w+)\s*\("), "a CUDA kernel: write it with torch operators, or as an operator of npu"),
     (re.compile(r"\b(\w+)\s*<<<"), "launches a CUDA kernel"),
     (re.compile(r"\b(cuda[A-Z]\w+|cublas\w+|cudnn[A-Z]\w*|cufft\w+|curand\w+|cusparse\w+|nccl[A-Z]\w+|thrust::\w+|cub::\w+)"),
      "a CUDA library: npu's is the CANN C ABI"),
@@ -18,7 +18,7 @@ _PATTERNS = [
     (re.compile(r"\b(torch::kCUDA|at::kCUDA|DeviceType::CUDA|is_cuda\(\))"), "asks for CUDA: c10::DeviceType::PrivateUse1 is npu"),
 ]  # fmt: skip
 _OPERATOR = re.compile(r"\b(?:at|torch)::(\w+)\s*\(")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 
 
 def analyse_native(text: str, path: str) -> list[Finding]:
@@ -40,5 +40,5 @@ def native_operators(text: str) -> list[str]:
 
 
 def _finding(text: str, path: str, match: re.Match, api: str, tip: str, kind: Kind) -> Finding:
-    line = text.count("\n", 0, match.start()) + 1
+    line = line_of(text, match.start())
     return Finding(path, line, line, api, tip, kind)

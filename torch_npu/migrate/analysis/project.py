@@ -58,18 +58,18 @@ def exit_code(counts: dict[str, int], fail_on: str) -> int:
 def analyse(sources: Iterable[Source]) -> Iterable[Analysis]:
     for entry in sources:
         if entry.problem:
-            yield Analysis(entry.path, error=entry.problem)
+            yield Analysis(entry.shown, error=entry.problem)
             continue
         try:
             data = project.read(entry)
             text = project.decode(data)[0] if entry.suffix == ".py" else data.decode("utf-8", errors="replace")
         except (OSError, SyntaxError, LookupError, UnicodeDecodeError) as error:
-            yield Analysis(entry.path, error=str(error))
+            yield Analysis(entry.shown, error=str(error))
             continue
         if entry.suffix == ".py":
-            yield analyse_python(text, entry.path)
+            yield analyse_python(text, entry.shown)
         else:
-            yield _native(text, entry.path)
+            yield _native(text, entry.shown)
 
 
 def _native(text: str, path: str) -> Analysis:
@@ -190,6 +190,6 @@ def _write_support(path: Path, result: dict) -> None:
         writer = csv.writer(file)
         writer.writerow(("API", "Operator", "Uses", "Support", *names))
         for row in result["apis"]:
-            writer.writerow((row["api"], "", row["uses"], row["support"], *(row["dtypes"].get(name, "") for name in names)))
+            writer.writerow((report.cell(row["api"]), "", row["uses"], row["support"], *(row["dtypes"].get(name, "") for name in names)))
             for part in row["operators"]:
                 writer.writerow((row["api"], part["name"], "", part["support"], *(part["dtypes"].get(name, "") for name in names)))
