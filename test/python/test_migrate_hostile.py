@@ -26,7 +26,7 @@ def rows(folder, name):
         return list(csv.reader(file))[1:]
 
 
-@pytest.mark.parametrize("codec", ["hex", "rot13", "base64", "zip", "no-such-codec", "idna", "undefined"])
+@pytest.mark.parametrize("codec", ["hex", "rot13", "base64", "zip", "no-such-codec", "undefined"])
 @pytest.mark.parametrize("command", ["convert", "analyse"])
 def test_a_coding_line_that_names_no_text_encoding_is_reported_and_the_rest_is_done(tmp_path, capsys, codec, command):
     source = tmp_path / "in"
@@ -59,7 +59,7 @@ def test_file_names_of_any_bytes(tmp_path, name, capsys):
     capsys.readouterr().out.encode()  # can be printed
 
 
-@pytest.mark.parametrize("code", ["x = 1\ny = x.cuda()\n" * 1000, "import torch\n" + "\n" * 80000 + "x.cuda(\n", CUDA + "\n" * 80000 + "x.cuda()\n",
+@pytest.mark.parametrize("code", ["x = 1\ny = x.cuda()\n" * 1000, "import torch\n" + "\n" * 20000 + "x.cuda(\n", CUDA + "\n" * 20000 + "x.cuda()\n",
                                   "/*" * 100_000, "x = '" + "cuda " * 100_000 + "'\nimport torch\ntorch.ones(1).cuda()\n"],
                          ids=["alternating", "blank lines, bad", "blank lines", "comments", "long line"])  # fmt: skip
 def test_long_sources_take_linear_time(tmp_path, code):

@@ -431,3 +431,89 @@ def test_data_parallel_is_refused_in_one_sentence():
     with pytest.raises(RuntimeError, match="DistributedDataParallel"):
         nn.DataParallel(nn.Linear(2, 2).npu(), device_ids=[0, 1])
     assert nn.DataParallel(nn.Linear(2, 2).npu(), device_ids=[0])(torch.ones(1, 2).npu()).is_npu
+
+
+def test_environment_variables_of_cuda_count_until_the_first_use(check):
+    code = """
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = "2,3"
+from torch_npu.contrib import transfer_to_npu
+os.environ["CUDA_VISIBLE_DEVICES"] = "1,2,3"
+assert torch.cuda.device_count() == 3 and torch.ones(1).cuda().is_cuda
+os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+assert torch.cuda.device_count() == 3
+print(os.environ["ASCEND_RT_VISIBLE_DEVICES"], os.environ.get("ASCEND_LAUNCH_BLOCKING"))
+transfer_to_npu.undo()
+print("ASCEND_RT_VISIBLE_DEVICES" in os.environ, "ASCEND_LAUNCH_BLOCKING" in os.environ, "PYTORCH_NPU_ALLOC_CONF" in os.environ)
+"""
+    printed = check(code, CUDA_LAUNCH_BLOCKING="1", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True", ASCEND_RT_VISIBLE_DEVICES=None)
+    assert printed.split("\n") == ["1,2,3 1", "False False False"]
+    code = "from torch_npu.contrib import transfer_to_npu\nprint(torch.cuda.device_count())"
+    assert check(code, CUDA_VISIBLE_DEVICES="0", ASCEND_RT_VISIBLE_DEVICES="0,1") == "2"  # the npu's own variable counts
+    assert check(code, CUDA_VISIBLE_DEVICES="", ASCEND_RT_VISIBLE_DEVICES=None) == "0"
+
+
+@pytest.mark.parametrize(("variable", "value"), [("CUDA_VISIBLE_DEVICES", "GPU-8932f937"), ("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync")])
+def test_environment_variables_that_npu_cannot_honour_are_refused(run, variable, value):
+    names = {"ASCEND_RT_VISIBLE_DEVICES": None, "PYTORCH_NPU_ALLOC_CONF": None, variable: value}
+    process = run("import torch, torch_npu\nfrom torch_npu.contrib import transfer_to_npu", **names)
+    assert process.returncode and f"ValueError: {variable}={value}" in process.stderr
+
+
+def test_pinned_asks_about_npu_and_cuda_memory_is_not_exposed(transfer):
+    assert torch.ones(2).pin_memory().is_pinned("cuda") and not torch.ones(2).is_pinned("cuda")
+    x = torch.ones(2).cuda()
+    assert not hasattr(x, "__cuda_array_interface__")
+    with pytest.raises(AttributeError, match="an npu tensor has no CUDA memory"):
+        x.__cuda_array_interface__
+    with pytest.raises(AttributeError, match="non-CUDA tensor"):
+        torch.ones(2).__cuda_array_interface__
+
+
+def test_memory_timeline_of_a_card(transfer, tmp_path):
+    from torch.profiler import ProfilerActivity, profile
+
+    activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+    with profile(activities=activities, record_shapes=True, profile_memory=True, with_stack=True) as prof:
+        torch.randn(64, 64, device="cuda").mm(torch.ones(64, 64, device="cuda")).sum().item()
+    prof.export_memory_timeline(str(tmp_path / "timeline.json"), device="cuda:0")
+    times, sizes = json.loads((tmp_path / "timeline.json").read_text())
+    assert len(times) == len(sizes) > 3 and max(map(sum, sizes)) >= 2 * 64 * 64 * 4
+
+
+def test_operators_that_a_script_registers_for_cuda(transfer):
+    @torch.library.custom_op("transfer_test::double", mutates_args=(), device_types="cuda")
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @double.register_kernel("cpu")
+    def _(x):
+        return x * 20
+
+    library = torch.library.Library("transfer_test2", "DEF")
+    library.define("f(Tensor x) -> Tensor")
+    library.define("g(Tensor x) -> Tensor")
+    library.impl("f", lambda x: x + 1, "CUDA")
+    torch.library.impl(library, "g", "CUDA")(lambda x: x + 2)
+    torch.library.define("transfer_test3::h", "(Tensor x) -> Tensor", lib=library)
+    torch.library.impl("transfer_test3::h", "cuda", lib=library)(lambda x: x + 3)
+    x = torch.ones(1).cuda()
+    assert double(x).item() == 2 and double(x.cpu()).item() == 20
+    assert [torch.ops.transfer_test2.f(x).item(), torch.ops.transfer_test2.g(x).item(), torch.ops.transfer_test3.h(x).item()] == [2, 3, 4]
+
+
+@pytest.mark.parametrize("call", ["cuda.profiler.start()", "cuda.profiler.stop()", "cuda.nccl.version()", "cuda.comm.broadcast(1, [0])",
+                                  "cuda._sleep(10)", "autograd.profiler.emit_nvtx()"])  # fmt: skip
+def test_what_only_cuda_has_explains_itself(transfer, call):
+    import torch.cuda.comm
+
+    with pytest.raises(NotImplementedError, match=rf"torch\.{call.partition('(')[0]}: \w.*"):
+        eval(f"torch.{call}")
+
+
+def test_detectors_of_torchvision_can_be_scripted(transfer):
+    torchvision = pytest.importorskip("torchvision")
+    model = torchvision.models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(weights=None, weights_backbone=None).eval()
+    scripted = torch.jit.script(model).cuda()
+    _, (found,) = scripted([torch.zeros(3, 64, 64, device="cuda")])
+    assert found["boxes"].is_cuda

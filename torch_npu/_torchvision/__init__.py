@@ -27,7 +27,7 @@ def add(extension) -> None:
                 library.define(schema)
         backends.append("CPU")
         library.impl("_cuda_version", lambda: -1, "CompositeImplicitAutograd")
-        extension._has_ops = lambda: True
+        extension._has_ops = _has_ops
     for name, kernel in kernels.KERNELS.items():
         if not torch._C._dispatch_has_kernel(f"torchvision::{name}"):
             continue  # an older torchvision
@@ -35,6 +35,10 @@ def add(extension) -> None:
             library.impl(name, kernel, backend)
         if not name.startswith("_"):
             library.impl(name, _in_float32(name), "AutocastPrivateUse1")
+
+
+def _has_ops():  # no lambda: TorchScript compiles its source
+    return True
 
 
 def _in_float32(name: str):

@@ -217,6 +217,10 @@ class _Visitor(cst.CSTVisitor):
             self.skip.add(id(node.func))
         if name in cuda_names.CALLS:
             self._call(node, name)
+        if name == "torch.cuda.get_device_capability":  # None on npu, which no pair compares with
+            span, tip = self.spans[node], "(torch.npu.get_device_capability() or (0, 0))"
+            self.edits.append(Edit(span.start, span.start, "(", name, tip))
+            self.edits.append(Edit(span.start + span.length, span.start + span.length, " or (0, 0))", name, tip))
 
     def _call(self, node: cst.Call, name: str) -> None:
         ours, argument = cuda_names.CALLS[name]
@@ -246,11 +250,19 @@ class _Visitor(cst.CSTVisitor):
 
     def visit_SimpleString(self, node: cst.SimpleString) -> None:
         value = node.raw_value
-        replacement = cuda_names.string_on_npu(value)
+        replacement = cuda_names.DISPATCH_KEYS.get(value) if self._registers(node) else cuda_names.string_on_npu(value)
         if replacement is None or id(node) in self.skip or "b" in node.prefix or not self._is_device(node, value):
             return
         start = self.spans[node].start + len((node.prefix + node.quote).encode())
         self.edits.append(Edit(start, start + len(value.encode()), replacement, f'"{value}"', f'"{replacement}"'))
+
+    def _registers(self, node: cst.SimpleString) -> bool:
+        """Whether a text is an argument of Library(...) or .impl(...)."""
+        argument = self.parents.get(node)
+        call = self.parents.get(argument) if isinstance(argument, cst.Arg) else None
+        function = call.func if isinstance(call, cst.Call) else None
+        name = function.attr if isinstance(function, cst.Attribute) else function
+        return node.raw_value in cuda_names.DISPATCH_KEYS and isinstance(name, cst.Name) and name.value in cuda_names.REGISTERING
 
     def visit_FormattedStringText(self, node: cst.FormattedStringText) -> None:
         """f"cuda:{rank}": only the beginning of the text can be a device."""
@@ -263,7 +275,7 @@ class _Visitor(cst.CSTVisitor):
         if isinstance(parent, cst.Expr):  # a docstring, or text that nobody reads
             return False
         if isinstance(parent, (cst.Index, cst.SubscriptElement)):
-            return value in self.dict_keys or value.startswith("CUDA_")
+            return value in self.dict_keys or value.startswith(("CUDA_", "PYTORCH_CUDA_"))
         if isinstance(parent, cst.Arg):
             if parent.keyword is not None and parent.keyword.value in _NOT_A_DEVICE_KEYWORDS:
                 return False

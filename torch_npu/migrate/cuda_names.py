@@ -54,7 +54,11 @@ _WORDS = {
     "NCCL": "HCCL",
     "CUDA_VISIBLE_DEVICES": "ASCEND_RT_VISIBLE_DEVICES",
     "CUDA_LAUNCH_BLOCKING": "ASCEND_LAUNCH_BLOCKING",
+    "PYTORCH_CUDA_ALLOC_CONF": "PYTORCH_NPU_ALLOC_CONF",
 }
+# Keys of torch's dispatcher, where a function for a script's own operator is registered.
+DISPATCH_KEYS = {"CUDA": "PrivateUse1", "AutogradCUDA": "AutogradPrivateUse1", "AutocastCUDA": "AutocastPrivateUse1"}
+REGISTERING = ("impl", "Library")
 
 
 def string_on_npu(text: str) -> str | None:

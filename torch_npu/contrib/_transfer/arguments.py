@@ -1,6 +1,10 @@
 """Turns the arguments that name a CUDA device or its backends into those that name npu. Everything else passes unchanged."""
 
+import sys
+
 import torch
+
+from torch_npu.contrib._transfer.environment import before_use
 
 enabled = False  # wrappers outlive undo() where other modules hold them; then they must do nothing
 
@@ -9,9 +13,15 @@ def device(value):
     """A device in any form torch takes: a string, a torch.device, or a list, tuple or dict of them."""
     kind = type(value)
     if kind is str:
-        return "npu" + value[4:] if value[:4] == "cuda" and value[4:5] in ("", ":") and enabled else value
+        if value[:4] != "cuda" or value[4:5] not in ("", ":") or not enabled:
+            return value
+        before_use()
+        return "npu" + value[4:]
     if kind is torch.device:
-        return torch.device("npu", value.index) if value.type == "cuda" and enabled else value
+        if value.type != "cuda" or not enabled:
+            return value
+        before_use()
+        return torch.device("npu", value.index)
     if kind in (list, tuple):
         changed = kind(map(device, value))
         return changed if changed != value else value
@@ -49,5 +59,15 @@ def activities(value):
     return rest + [activity for activity in npu if activity not in rest] or [ProfilerActivity.CPU]
 
 
+def dispatch_key(value):
+    """The dispatcher's keys "CUDA", "AutogradCUDA", "AutocastCUDA". torch and torchvision register for npu by themselves."""
+    if not enabled or value not in ("CUDA", "AutogradCUDA", "AutocastCUDA"):
+        return value
+    frame = sys._getframe(1)
+    while (caller := frame.f_globals.get("__name__", "")).startswith("torch_npu.contrib._transfer.") and frame.f_back:
+        frame = frame.f_back
+    return value if caller.partition(".")[0] in ("torch", "torch_npu", "torchvision") else value.replace("CUDA", "PrivateUse1")
+
+
 # The rewriting of a parameter follows from its name.
-BY_NAME = {"map_location": map_location, "backend": backend, "activities": activities}
+BY_NAME = {"map_location": map_location, "backend": backend, "activities": activities, "dispatch_key": dispatch_key}

@@ -13,7 +13,7 @@ from torch.jit import _builtins
 from torch.utils import _device
 
 from torch_npu._after_import import after_import
-from torch_npu.contrib._transfer import arguments, dynamo, script, table, wrappers
+from torch_npu.contrib._transfer import arguments, dynamo, environment, script, table, wrappers
 from torch_npu.contrib._transfer.report import Report, Row
 
 _MISSING = object()
@@ -36,6 +36,7 @@ def apply(exclude: Iterable[str]) -> None:
 
     excluded[:] = exclude
     arguments.enabled = True
+    environment.apply()
     _device._device_constructors()  # torch keeps a set of its factories: it is to hold the originals
     for module, source in table.MODULES.items():
         _mirror(module, importlib.import_module(source), but=REPLACEMENTS)
@@ -71,6 +72,7 @@ def undo() -> None:
             _builtins._get_builtin_table().pop(id(new), None)
         delattr(owner, name) if old is _MISSING else setattr(owner, name, old)
     dynamo.undo()
+    environment.undo()
     _rows.clear()
     _pending.clear()
     excluded.clear()

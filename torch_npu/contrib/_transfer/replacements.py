@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 
-from torch_npu.contrib._transfer import arguments
+from torch_npu.contrib._transfer import arguments, environment
 from torch_npu.contrib._transfer.report import Row
 from torch_npu.contrib._transfer.table import TOLD_THE_TRUTH
 
@@ -15,6 +15,7 @@ _TENSOR_TYPES = {"torch.cuda." + name: "torch.npu." + name for name in dir(torch
 def _tensor_cuda(original, row):
     def cuda(self, device=None, non_blocking=False, memory_format=torch.preserve_format):
         row.uses += 1
+        environment.before_use()
         return self.npu(arguments.device(device), non_blocking, memory_format=memory_format)
 
     return cuda
@@ -23,6 +24,7 @@ def _tensor_cuda(original, row):
 def _module_cuda(original, row):
     def cuda(self, device=None):
         row.uses += 1
+        environment.before_use()
         return self.npu(arguments.device(device))
 
     return cuda
@@ -41,6 +43,17 @@ def _is_cuda(original, row):
         return self.device.type in ("npu", "cuda")
 
     return property(is_cuda)
+
+
+def _cuda_array_interface(original, row):
+    """Its address would be one of a card that no library for CUDA can use; hasattr() must say no."""
+
+    def interface(self):
+        if self.device.type == "npu":
+            raise AttributeError("__cuda_array_interface__: an npu tensor has no CUDA memory; pass tensor.cpu().numpy() instead")
+        return original.__get__(self)
+
+    return property(interface)
 
 
 def _is_cuda_in_dynamo(original, row):
@@ -87,6 +100,7 @@ def is_available_for(module: str) -> bool:
     """Whether code of a module should take its GPU path: whether there is an npu. See table.TOLD_THE_TRUTH for the exceptions."""
     from torch_npu.contrib._transfer import patches
 
+    environment.before_use()
     package = module.partition(".")[0]
     return package not in (*TOLD_THE_TRUTH, *patches.excluded) and torch.npu.is_available()
 
@@ -170,6 +184,7 @@ def _handle(name: str) -> Callable:
 REPLACEMENTS: dict[str, Callable] = {
     "torch:Tensor.cuda": _tensor_cuda,
     "torch:Tensor.is_cuda": _is_cuda,
+    "torch:Tensor.__cuda_array_interface__": _cuda_array_interface,
     "torch:Tensor.type": _tensor_type,
     "torch.nn:Module.cuda": _module_cuda,
     "torch._dynamo.variables.tensor:TensorVariable.method_attr_is_cuda": _is_cuda_in_dynamo,

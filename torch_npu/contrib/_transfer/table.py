@@ -24,6 +24,9 @@ ARGUMENTS: dict[str, str] = {
     "torch.fft.rfftfreq": "device",
     "torch:Tensor.to": "device@1",
     "torch:Tensor.pin_memory": "device@1",
+    "torch:Tensor.is_pinned": "device@1",
+    "torch:UntypedStorage.is_pinned": "device@1",
+    "torch:TypedStorage.is_pinned": "device@1",
     "torch._pin_memory": "device@1",
     "torch._cudnn_init_dropout_state": "device",
     "torch.nn:Module.to": "device@1",
@@ -63,6 +66,16 @@ ARGUMENTS: dict[str, str] = {
     "torch.nn:DataParallel.__init__": "device_ids@2 output_device@3",
     # profiler
     "torch.profiler:_KinetoProfile.__init__": "activities",
+    "torch.profiler:_KinetoProfile.export_memory_timeline": "device@2",
+    # operators of the script's own
+    "torch.library.custom_op": "device_types",
+    "torch.library.register_kernel": "device_types@1",
+    "torch.library.register_autocast": "device_type@1",
+    "torch.library.impl": "types@1 dispatch_key@2",
+    "torch.library:CustomOpDef.register_kernel": "device_types@1",
+    "torch.library:CustomOpDef.register_autocast": "device_type@1",
+    "torch.library:Library.__init__": "dispatch_key@3",
+    "torch.library:Library.impl": "dispatch_key@3",
     # the npu's own classes, when they are reached as torch.cuda.device, torch.cuda.Stream
     "torch.npu:device.__init__": "device@1",
     "torch.npu:Stream.__new__": "device@1",
@@ -95,6 +108,8 @@ PRIVATE_MEMORY_NAMES = ("_record_memory_history", "_snapshot", "_dump_snapshot",
 # Names of torch.cuda that stand under another name in torch.npu.
 RENAMED: dict[str, str] = {"torch.cuda.CUDAPluggableAllocator": "NPUPluggableAllocator", "torch.cuda.CUDAGraph": "NPUGraph"}
 
+_NCCL = "npu's collectives are HCCL's; use torch.distributed with the backend hccl"
+_PROFILER = "the CUDA profiler does not see an npu; use torch.profiler"
 _GRAPHS = "CUDA graphs have no counterpart on npu yet; cure: run the step eagerly, without torch.cuda.graph"
 
 # What has no counterpart: a call says so in one sentence. A name that torch.npu has is not refused.
@@ -109,6 +124,13 @@ REFUSED: dict[str, str] = {
        for name in "clock_rate device_memory_used list_gpu_processes memory_usage power_draw temperature".split()},
     **{f"torch.cuda.{name}": "npu does not report synchronising calls; cure: remove the call, or use the profiler"
        for name in "get_sync_debug_mode set_sync_debug_mode".split()},
+    **{f"torch.cuda.profiler.{name}": _PROFILER for name in "init profile start stop".split()},
+    "torch.autograd.profiler.emit_nvtx": _PROFILER,
+    **{f"torch.cuda.nccl.{name}": _NCCL
+       for name in "all_gather all_reduce broadcast init_rank reduce reduce_scatter unique_id version".split()},
+    **{f"torch.cuda.comm.{name}": "copies between cards of one process go by tensor.to(), those between processes by torch.distributed"
+       for name in "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter".split()},
+    "torch.cuda._sleep": "an npu has no kernel that only waits; time.sleep() holds up the host",
 }
 
 # Packages that know npu by themselves, and torch, which asks whether CUDA's own library is there: torch.cuda.is_available()

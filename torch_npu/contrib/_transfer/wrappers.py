@@ -4,7 +4,7 @@ import functools
 import inspect
 from collections.abc import Callable
 
-from torch_npu.contrib._transfer import arguments
+from torch_npu.contrib._transfer import arguments, environment
 from torch_npu.contrib._transfer.report import Row
 
 
@@ -79,6 +79,7 @@ def counting(original: Callable, row: Row) -> Callable:
     @functools.wraps(original)
     def wrapper(*args, **kwargs):
         row.uses += 1
+        environment.before_use()
         return original(*map(arguments.device, args), **{key: arguments.device(value) for key, value in kwargs.items()})
 
     return wrapper

@@ -63,7 +63,7 @@ def analyse(sources: Iterable[Source]) -> Iterable[Analysis]:
         try:
             data = project.read(entry)
             text = project.decode(data)[0] if entry.suffix == ".py" else data.decode("utf-8", errors="replace")
-        except (OSError, SyntaxError, LookupError, UnicodeDecodeError) as error:
+        except (OSError, SyntaxError, LookupError, UnicodeError) as error:
             yield Analysis(entry.shown, error=str(error))
             continue
         if entry.suffix == ".py":
