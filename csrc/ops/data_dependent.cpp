@@ -228,7 +228,7 @@ NPU_REGISTER(data_dependent) {
   manual("aten::repeat_interleave", "Tensor", &repeat_interleave);
   manual("aten::nonzero_static", "", &nonzero_static);
   manual("aten::nonzero_static", "out", &nonzero_static_out);
-  reg("aten::linalg_lstsq", "out", &lstsq_out, "softnpuLstsq");
+  manual("aten::linalg_lstsq", "out", &lstsq_out, "softnpuLstsq");
   manual("aten::nonzero", "", &find_nonzero);
   manual("aten::nonzero", "out", &nonzero_out);
   manual("aten::masked_select", "", &select_masked);

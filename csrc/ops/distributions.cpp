@@ -151,13 +151,13 @@ Tensor& rrelu_with_noise_(Tensor& self, Tensor& noise, const Scalar& lower, cons
 
 NPU_REGISTER(distributions) {
   manual("aten::exponential_", "", &exponential_);
-  reg("aten::cauchy_", "", &cauchy_, "softnpuCauchy");
+  manual("aten::cauchy_", "", &cauchy_, "softnpuCauchy");
   manual("aten::log_normal_", "", &log_normal_);
-  reg("aten::geometric_", "", &geometric_, "softnpuGeometric");
-  reg("aten::_standard_gamma", "", &standard_gamma, "softnpuGamma");
-  reg("aten::_sample_dirichlet", "", &sample_dirichlet, "softnpuGamma");
-  reg("aten::poisson", "", &poisson, "softnpuPoisson");
-  reg("aten::binomial", "", &binomial, "softnpuBinomial");
+  manual("aten::geometric_", "", &geometric_, "softnpuGeometric");
+  manual("aten::_standard_gamma", "", &standard_gamma, "softnpuGamma");
+  manual("aten::_sample_dirichlet", "", &sample_dirichlet, "softnpuGamma");
+  manual("aten::poisson", "", &poisson, "softnpuPoisson");
+  manual("aten::binomial", "", &binomial, "softnpuBinomial");
   manual("aten::multinomial", "", &multinomial);
   manual("aten::multinomial", "out", &multinomial_out);
   manual("aten::rrelu_with_noise", "", &rrelu_with_noise);

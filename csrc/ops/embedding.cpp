@@ -67,12 +67,12 @@ Tensor per_sample_weights_backward(const Tensor& grad, const Tensor& weight, con
 }  // namespace
 
 NPU_REGISTER(embedding) {
-  reg("aten::_embedding_bag", "", &embedding_bag, "aclnnEmbeddingBag");
-  reg("aten::_embedding_bag_forward_only", "", &embedding_bag, "aclnnEmbeddingBag");
-  reg("aten::_embedding_bag_backward", "", &embedding_bag_backward, "softnpuEmbeddingBagBackward");
-  reg("aten::_embedding_bag_dense_backward", "", &embedding_bag_dense_backward, "softnpuEmbeddingBagBackward");
-  reg("aten::_embedding_bag_per_sample_weights_backward", "", &per_sample_weights_backward,
-      "softnpuEmbeddingBagWeightsBackward");
+  manual("aten::_embedding_bag", "", &embedding_bag, "aclnnEmbeddingBag");
+  manual("aten::_embedding_bag_forward_only", "", &embedding_bag, "aclnnEmbeddingBag");
+  manual("aten::_embedding_bag_backward", "", &embedding_bag_backward, "softnpuEmbeddingBagBackward");
+  manual("aten::_embedding_bag_dense_backward", "", &embedding_bag_dense_backward, "softnpuEmbeddingBagBackward");
+  manual("aten::_embedding_bag_per_sample_weights_backward", "", &per_sample_weights_backward,
+         "softnpuEmbeddingBagWeightsBackward");
 }
 
 }  // namespace npu::ops

@@ -8,6 +8,8 @@
 #include <mutex>
 
 #include "acl/config.h"
+#include "acl/library.h"
+#include "registry.h"
 
 namespace npu::ops {
 
@@ -39,12 +41,40 @@ void check_devices(const c10::OperatorHandle& op, const torch::jit::Stack& stack
               " and ", *cpu, "! (", op.operator_name(), ")");
 }
 
+// The aclnn operator whose absence brought this thread's call here; null for operators without any kernel.
+thread_local const char* t_missing = nullptr;
+
+std::string reason_of(const c10::OperatorHandle& op) {
+  const std::string absent = t_missing ? t_missing : withdrawn_for(op.operator_name());
+  return absent.empty() ? "" : c10::str(" (the device library in ", acl::path(), " lacks ", absent, ")");
+}
+
 void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   announce_fallback(op, *stack);
   at::native::cpu_fallback(op, stack);
 }
 
 }  // namespace
+
+MissingOp::MissingOp(const char* op)
+    : NotImplementedError({__func__, __FILE__, __LINE__},
+                          c10::str("The device library in ", acl::path(), " has no operator ", op,
+                                   "; move the tensors to the CPU for this call.")),
+      op(op) {}
+
+// A fallback copies tensors. If that is what cannot be done there is no way on.
+FallbackOf::FallbackOf(const char* name, const char* overload, const MissingOp& missing)
+    : op_(c10::Dispatcher::singleton().findSchemaOrThrow(name, overload)) {
+  if (t_missing) throw;  // the same, which is being handled
+  t_missing = missing.op;
+}
+
+FallbackOf::~FallbackOf() { t_missing = nullptr; }
+
+const c10::KernelFunction& FallbackOf::kernel() const {
+  static const auto kernel = c10::KernelFunction::makeFromBoxedFunction<&cpu_fallback>();
+  return kernel;
+}
 
 void announce_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   check_devices(op, stack);
@@ -55,12 +85,12 @@ void announce_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& s
     first = counts()[name]++ == 0;
   }
   TORCH_CHECK_NOT_IMPLEMENTED(
-      !config::fallback_cpu_disabled(), "The operator '", name,
-      "' has no npu kernel and the CPU "
+      !config::fallback_cpu_disabled(), "The operator '", name, "' has no npu kernel", reason_of(op),
+      " and the CPU "
       "fallback is disabled; unset TORCH_NPU_FALLBACK_CPU_DISABLE or move the tensors to the CPU for this call.");
   if (first)
-    TORCH_WARN("The operator '", name,
-               "' runs on the CPU: it has no npu kernel yet. The result is correct, but slower. "
+    TORCH_WARN("The operator '", name, "' runs on the CPU: it has no npu kernel", reason_of(op),
+               ". The result is correct, but slower. "
                "TORCH_NPU_FALLBACK_CPU_DISABLE=1 makes this an error.");
 }
 

@@ -11,6 +11,27 @@
 
 namespace npu::ops {
 
+// Thrown by NPU_EXEC of an operator that the provider lacks. See Note [Operators that the provider lacks].
+class MissingOp : public c10::NotImplementedError {
+ public:
+  explicit MissingOp(const char* op);
+  const char* const op;
+};
+
+// The CPU fallback for one call of a hand-written kernel that met MissingOp.
+class FallbackOf {
+ public:
+  FallbackOf(const char* name, const char* overload, const MissingOp& missing);  // rethrows it within a fallback
+  ~FallbackOf();
+  FallbackOf(const FallbackOf&) = delete;
+  FallbackOf& operator=(const FallbackOf&) = delete;
+  const c10::OperatorHandle& op() const { return op_; }
+  const c10::KernelFunction& kernel() const;
+
+ private:
+  c10::OperatorHandle op_;
+};
+
 // Counts a call, with its arguments on the stack, and warns once. Throws where the fallback is forbidden, or an
 // argument is on the CPU.
 void announce_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack);

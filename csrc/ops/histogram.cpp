@@ -40,8 +40,8 @@ Tensor histogramdd(const Tensor& self, at::TensorList bins, const Optional& weig
 }  // namespace
 
 NPU_REGISTER(histogram) {
-  reg("aten::_histogramdd_bin_edges", "", &histogramdd_edges, "softnpuHistogramddEdges");
-  reg("aten::_histogramdd_from_bin_tensors", "", &histogramdd, "softnpuHistogramdd");
+  manual("aten::_histogramdd_bin_edges", "", &histogramdd_edges, "softnpuHistogramddEdges");
+  manual("aten::_histogramdd_from_bin_tensors", "", &histogramdd, "softnpuHistogramdd");
 }
 
 }  // namespace npu::ops

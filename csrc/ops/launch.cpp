@@ -13,6 +13,7 @@
 #include "acl/check.h"
 #include "acl/library.h"
 #include "exec.h"
+#include "fallback.h"
 #include "runtime/caching_allocator.h"
 #include "runtime/device.h"
 #include "runtime/kernel_trace.h"
@@ -28,16 +29,11 @@ struct Prepared {
   uint64_t workspace_size = 0;
 };
 
-[[noreturn]] C10_NOINLINE void missing(const AclOp& op) {
-  C10_THROW_ERROR(NotImplementedError, c10::str("The device library in ", acl::path(), " has no operator ", op.name,
-                                                "; move the tensors to the CPU for this call."));
-}
-
 C10_NOINLINE void resolve(AclOp& op) {
   std::string phase_one = std::string(op.name) + "GetWorkspaceSize";
   op.phase_one = acl::op_symbol(phase_one.c_str());
   op.phase_two = reinterpret_cast<aclnnLaunch>(acl::op_symbol(op.name));
-  if (!op.phase_one || !op.phase_two) missing(op);
+  if (!op.phase_one || !op.phase_two) throw MissingOp(op.name);
 }
 
 [[noreturn]] C10_NOINLINE void phase_one_failed(const AclOp& op, int code) {

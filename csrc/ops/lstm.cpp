@@ -114,8 +114,8 @@ std::tuple<Tensor, Tensor, Tensor> lstm(const Tensor& input, at::TensorList hx, 
 }  // namespace
 
 NPU_REGISTER(lstm) {
-  reg("aten::mkldnn_rnn_layer", "", &layer, "softnpuLstmLayer");
-  reg("aten::mkldnn_rnn_layer_backward", "", &layer_backward, "softnpuLstmLayerBackward");
+  manual("aten::mkldnn_rnn_layer", "", &layer, "softnpuLstmLayer");
+  manual("aten::mkldnn_rnn_layer_backward", "", &layer_backward, "softnpuLstmLayerBackward");
   manual("aten::lstm", "input", &lstm);
   reg_as(c10::DispatchKey::AutogradPrivateUse1, "aten::lstm", "input", &lstm);
 }

@@ -95,8 +95,8 @@ NPU_REGISTER(range) {
   manual("aten::arange", "start_out", &arange_out);
   manual("aten::fill_", "Tensor", &fill_tensor);
   manual("aten::range", "out", &range_out);
-  reg("aten::tril_indices", "", &tril_indices, "softnpuTrilIndices");
-  reg("aten::triu_indices", "", &triu_indices, "softnpuTriuIndices");
+  manual("aten::tril_indices", "", &tril_indices, "softnpuTrilIndices");
+  manual("aten::triu_indices", "", &triu_indices, "softnpuTriuIndices");
 }
 
 }  // namespace npu::ops

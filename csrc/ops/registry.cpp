@@ -2,6 +2,8 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <list>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -17,24 +19,37 @@ namespace {
 struct Registration {
   std::string name;
   const char* acl;
+  bool withdrawable;
   c10::RegistrationHandleRAII handle;
 };
 
-// Never destroyed: deregistration at process exit would race with torch's own teardown.
-std::vector<Registration>& registrations() {
-  static auto* all = new std::vector<Registration>;
+// Never destroyed: deregistration at process exit would race with torch's own teardown. A list, because only the
+// handle's destructor deregisters, while assigning to it, as a vector does to close a gap, forgets the registration.
+std::list<Registration>& registrations() {
+  static auto* all = new std::list<Registration>;
   return *all;
 }
 
-bool provided(const char* names) {
+// Operators that have been withdrawn, and what each of them would need. Filled once, when the provider is loaded.
+std::map<std::string, std::string>& withdrawn() {
+  static auto* all = new std::map<std::string, std::string>;
+  return *all;
+}
+
+// The first of `names` that the provider lacks.
+std::string first_absent(const char* names) {
   std::istringstream stream(names);
   for (std::string name; stream >> name;)
-    if (!acl::op_symbol(name.c_str())) return false;
-  return true;
+    if (!acl::op_symbol(name.c_str())) return name;
+  return "";
 }
 
 void withdraw_missing_ops() {
-  std::erase_if(registrations(), [](const Registration& r) { return !provided(r.acl); });
+  std::erase_if(registrations(), [](const Registration& r) {
+    if (!r.withdrawable) return false;
+    auto absent = first_absent(r.acl);
+    return !absent.empty() && withdrawn().emplace(r.name, std::move(absent)).second;
+  });
 }
 
 [[maybe_unused]] const bool g_at_init = (at_init(withdraw_missing_ops), true);
@@ -42,7 +57,7 @@ void withdraw_missing_ops() {
 c10::RegistrationHandleRAII implement(c10::DispatchKey key, const char* name, const char* overload,
                                       c10::KernelFunction kernel) {
   return c10::Dispatcher::singleton().registerImpl({name, overload}, key, std::move(kernel), std::nullopt, nullptr,
-                                                   "torch_npu generated wrapper");
+                                                   "torch_npu");
 }
 
 std::string full_name(const char* name, const char* overload) {
@@ -52,18 +67,33 @@ std::string full_name(const char* name, const char* overload) {
 }  // namespace
 
 void register_op(const char* name, const char* overload, c10::KernelFunction kernel, const char* acl) {
-  registrations().push_back(
-      {full_name(name, overload), acl, implement(c10::DispatchKey::PrivateUse1, name, overload, std::move(kernel))});
+  registrations().push_back({full_name(name, overload), acl, true,
+                             implement(c10::DispatchKey::PrivateUse1, name, overload, std::move(kernel))});
+}
+
+void register_manual(const char* name, const char* overload, c10::KernelFunction kernel, const char* acl) {
+  registrations().push_back({full_name(name, overload), acl, false,
+                             implement(c10::DispatchKey::PrivateUse1, name, overload, std::move(kernel))});
 }
 
 void register_op_as(c10::DispatchKey key, const char* name, const char* overload, c10::KernelFunction kernel) {
-  registrations().push_back({"", "", implement(key, name, overload, std::move(kernel))});
+  registrations().push_back({"", "", false, implement(key, name, overload, std::move(kernel))});
 }
+
 std::vector<std::pair<std::string, std::string>> operators() {
   std::vector<std::pair<std::string, std::string>> all;
   for (const auto& r : registrations())
-    if (!r.name.empty()) all.emplace_back(r.name, r.acl);
+    if (!r.name.empty() && (r.withdrawable || first_absent(r.acl).empty())) all.emplace_back(r.name, r.acl);
   return all;
+}
+
+std::vector<std::pair<std::string, std::string>> withdrawn_operators() {
+  return {withdrawn().begin(), withdrawn().end()};
+}
+
+std::string withdrawn_for(const c10::OperatorName& name) {
+  const auto found = withdrawn().find(c10::toString(name));
+  return found == withdrawn().end() ? "" : found->second;
 }
 
 }  // namespace npu::ops

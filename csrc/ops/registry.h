@@ -1,12 +1,23 @@
-// Where generated wrappers register. A wrapper whose aclnn operators the provider lacks is withdrawn when the provider
-// is loaded, so that the CPU fallback takes over without a check on the hot path.
+// Where kernels register, and what becomes of those whose aclnn operators the provider lacks.
+//
+// Note [Operators that the provider lacks]: a wrapper made from a table calls exactly the operators of its row. It is
+// withdrawn when the provider is loaded if one of them is absent, and torch's composition or the CPU fallback takes
+// over. What a hand-written kernel calls may depend on its arguments, so it stays; NPU_EXEC of an absent operator
+// throws MissingOp, which the registered kernel catches, and this call is computed on the CPU. A kernel therefore
+// launches what may be absent before it changes anything that the CPU is to read. Neither has a check on the hot path.
 #pragma once
 
 #include <ATen/core/boxing/KernelFunction.h>
 
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "fallback.h"
+
 namespace npu::ops {
 
-// `acl` lists the aclnn names that the wrapper calls, separated by spaces.
+// A wrapper made from a table. `acl` lists the aclnn names that it calls, separated by spaces.
 void register_op(const char* name, const char* overload, c10::KernelFunction kernel, const char* acl);
 
 template <class F>
@@ -14,11 +25,43 @@ void reg(const char* name, const char* overload, F* function, const char* acl) {
   register_op(name, overload, c10::KernelFunction::makeFromUnboxedRuntimeFunction(function), acl);
 }
 
-// Hand-written operators: `manual("aten::set_", "source_Storage", &set_storage)`; never withdrawn.
 template <class F>
-void manual(const char* name, const char* overload, F* function) {
-  reg(name, overload, function, "");
+class HandWritten;
+
+template <class R, class... A>
+class HandWritten<R(A...)> final : public c10::OperatorKernel {
+ public:
+  HandWritten(R (*function)(A...), const char* name, const char* overload)
+      : function_(function), name_(name), overload_(overload) {}
+
+  R operator()(A... arguments) {
+    try {
+      return function_(arguments...);
+    } catch (const MissingOp& missing) {
+      const FallbackOf fallback(name_, overload_, missing);
+      return fallback.kernel().template call<R, A...>(fallback.op(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                                      std::forward<A>(arguments)...);
+    }
+  }
+
+ private:
+  R (*function_)(A...);
+  const char *name_, *overload_;
+};
+
+// Hand-written operators, which are never withdrawn: `manual("aten::set_", "source_Storage", &set_storage)`. `acl` is
+// for reports: the extension entries without which the function does nothing on the npu.
+void register_manual(const char* name, const char* overload, c10::KernelFunction kernel, const char* acl);
+
+template <class F>
+void manual(const char* name, const char* overload, F* function, const char* acl = "") {
+  auto kernel = std::make_unique<HandWritten<F>>(function, name, overload);
+  register_manual(name, overload, c10::KernelFunction::makeFromUnboxedFunctor<false, HandWritten<F>>(std::move(kernel)),
+                  acl);
 }
+
+// The name that the provider lacks, if the operator's wrapper was withdrawn for it; else empty.
+std::string withdrawn_for(const c10::OperatorName& name);
 
 // Kernels of sparse and nested tensors, which have dispatch keys of their own.
 void register_op_as(c10::DispatchKey key, const char* name, const char* overload, c10::KernelFunction kernel);

@@ -58,8 +58,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
 }  // namespace
 
 NPU_REGISTER(rnn) {
-  reg("aten::_thnn_fused_lstm_cell", "", &lstm_cell, "aclnnThnnFusedLstmCell");
-  reg("aten::_thnn_fused_lstm_cell_backward_impl", "", &lstm_cell_backward, "aclnnThnnFusedLstmCellBackward");
+  manual("aten::_thnn_fused_lstm_cell", "", &lstm_cell, "aclnnThnnFusedLstmCell");
+  manual("aten::_thnn_fused_lstm_cell_backward_impl", "", &lstm_cell_backward, "aclnnThnnFusedLstmCellBackward");
   manual("aten::_thnn_fused_gru_cell", "", &gru_cell);
   manual("aten::_thnn_fused_gru_cell_backward", "", &gru_cell_backward);
 }

@@ -10,4 +10,7 @@ namespace npu::ops {
 // Every operator with an npu kernel ("aten::add.Tensor") and the provider's operators that it calls.
 std::vector<std::pair<std::string, std::string>> operators();
 
+// Operators whose npu kernel was withdrawn when the provider was loaded, and the name that it lacks for each.
+std::vector<std::pair<std::string, std::string>> withdrawn_operators();
+
 }  // namespace npu::ops

@@ -52,5 +52,6 @@ for line in sys.stdin:
     database = large_inputs if request["op"].startswith(large_inputs.PREFIX) else DATABASES[request["database"]]
     comparison = database.Comparison(request["op"], getattr(torch, request["dtype"]), request["limit"])
     checks = {name: asdict(result) for name, result in comparison.run().items()}
-    answer({"checks": checks, "missing": sorted(torch_npu.utils.fallback_counts()), "launched": launched(),
+    answer({"checks": checks, "missing": sorted(torch_npu.utils.fallback_counts()),
+            "fallback_calls": torch_npu.utils.fallback_counts(), "launched": launched(),
             "found": sorted(getattr(comparison, "found", ())), "seconds": round(time.monotonic() - start, 3)})

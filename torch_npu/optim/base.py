@@ -4,12 +4,23 @@ The views are the parameters' own .data, .grad and optimizer.state entries. Stat
 class with the same rule, and whoever replaces a view (load_state_dict, zero_grad(set_to_none=True)) is noticed at the next step.
 """
 
+from typing import Any
+
 import torch
 from torch.optim import Optimizer
 
-from torch_npu.utils.combine_tensors import is_combined_tensor_valid, npu_combine_tensors
+from torch_npu.utils.combine_tensors import combine, is_combined_tensor_valid
 
 __all__ = ["NpuFusedOptimizerBase"]
+
+
+def gradients_of(parameters: list[torch.nn.Parameter]) -> list[torch.Tensor]:
+    return [p.grad for p in parameters if p.grad is not None]
+
+
+def require(condition: bool, name: str, value) -> None:
+    if not condition:
+        raise ValueError(f"Invalid {name} value: {value}")
 
 
 class Bucket:
@@ -18,15 +29,22 @@ class Bucket:
     def __init__(self, parameters: list[torch.nn.Parameter], states: list[dict], names: dict[str, float]) -> None:
         self.parameters = parameters
         self._states = states
-        self.param = npu_combine_tensors(parameters)
-        self.grad = npu_combine_tensors([p.grad for p in parameters])
+        self.param = combine(parameters)
+        self.grad = combine(gradients_of(parameters))
+        self.sizes = [p.numel() for p in parameters]
         self.step = torch.tensor(float(states[0].get("step", 0.0)))
         self.state = {name: self._combine_state(name, initial) for name, initial in names.items()}
         for state in states:
             state["step"] = self.step
-        self._sizes: torch.Tensor | None = None
+        self._sizes_on_card: torch.Tensor | None = None
         self._counts: torch.Tensor | None = None
+        self.projection: Any = None  # of the rule that has one
         self._first_count = 0
+
+    def is_fused(self, operator: str) -> bool:
+        """Whether the provider has the step as one kernel. If not, it is composed of launches whose number does not depend on the
+        number of parameters either."""
+        return self.param.device.type == "npu" and torch._C._dispatch_has_kernel_for_dispatch_key(operator, "PrivateUse1")
 
     def count_on_card(self) -> torch.Tensor:
         """`step` for kernels that read it on the card: a view of numbers that went there together, so most steps copy nothing."""
@@ -40,13 +58,13 @@ class Bucket:
         for parameter, state in zip(self.parameters, self._states):
             if name not in state:
                 state[name] = torch.full_like(parameter, initial, memory_format=torch.contiguous_format)
-        return npu_combine_tensors([state[name] for state in self._states])
+        return combine([state[name] for state in self._states])
 
     def gather_gradients(self) -> None:
         """Gradients that autograd has made anew move into the buffer."""
-        grads = [p.grad for p in self.parameters]
+        grads = gradients_of(self.parameters)
         if not is_combined_tensor_valid(self.grad, grads):
-            self.grad = npu_combine_tensors(grads)
+            self.grad = combine(grads)
 
     def is_valid(self, parameters: list[torch.nn.Parameter]) -> bool:
         """Whether this still is the memory of exactly these parameters and of their state."""
@@ -63,14 +81,13 @@ class Bucket:
 
     def spread(self, numbers: torch.Tensor) -> torch.Tensor:
         """One number for each parameter, repeated for each of its elements: a buffer of this bucket's length."""
-        if self._sizes is None:
-            self._sizes = torch.tensor([p.numel() for p in self.parameters], device=self.param.device)
-        return numbers.repeat_interleave(self._sizes, output_size=self.param.numel())
+        if self._sizes_on_card is None:
+            self._sizes_on_card = torch.tensor(self.sizes, device=self.param.device)
+        return numbers.repeat_interleave(self._sizes_on_card, output_size=self.param.numel())
 
     def split(self, combined: torch.Tensor) -> list[torch.Tensor]:
         """A buffer of this bucket's length as tensors of the parameters' shapes."""
-        sizes = [p.numel() for p in self.parameters]
-        return [part.view(p.shape) for part, p in zip(combined.split(sizes), self.parameters)]
+        return [part.view(p.shape) for part, p in zip(combined.split(self.sizes), self.parameters)]
 
 
 class NpuFusedOptimizerBase(Optimizer):

@@ -4,8 +4,7 @@ import math
 
 import torch
 
-from torch_npu.optim.base import Bucket, NpuFusedOptimizerBase
-from torch_npu.optim.upstream import require
+from torch_npu.optim.base import Bucket, NpuFusedOptimizerBase, require
 
 __all__ = ["NpuFusedBertAdam"]
 
@@ -43,6 +42,13 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
         return group["lr"] * factor
 
     def update(self, group, bucket: Bucket) -> None:
+        rate = self._rate(group, float(bucket.step))
+        bucket.step += 1
+        if bucket.is_fused("npu::_fused_bert_adam_"):
+            torch.ops.npu._fused_bert_adam_(
+                bucket.param, bucket.grad, bucket.state["exp_avg"], bucket.state["exp_avg_sq"], bucket.sizes, lr=rate, beta1=group["b1"],
+                beta2=group["b2"], eps=group["e"], weight_decay=max(group["weight_decay"], 0.0), max_grad_norm=group["max_grad_norm"])
+            return
         if group["max_grad_norm"] > 0:
             norms = torch.stack(torch._foreach_norm(bucket.split(bucket.grad)))
             factors = torch.clamp(group["max_grad_norm"] / (norms + 1e-6), max=1.0)
@@ -52,5 +58,4 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
         step = mean / square.sqrt().add_(group["e"])
         if group["weight_decay"] > 0:
             step.add_(bucket.param, alpha=group["weight_decay"])
-        bucket.param.add_(step, alpha=-self._rate(group, float(bucket.step)))
-        bucket.step += 1
+        bucket.param.add_(step, alpha=-rate)

@@ -2,8 +2,7 @@
 
 import torch
 
-from torch_npu.optim.base import Bucket, NpuFusedOptimizerBase
-from torch_npu.optim.upstream import require
+from torch_npu.optim.base import Bucket, NpuFusedOptimizerBase, require
 
 __all__ = ["NpuFusedLamb"]
 
@@ -31,7 +30,13 @@ class NpuFusedLamb(NpuFusedOptimizerBase):
             torch._foreach_div_([bucket.grad for bucket in buckets], norm.clamp(min=1.0))
 
     def update(self, group, bucket: Bucket) -> None:
+        bucket.step += 1
         beta1, beta2 = group["betas"]
+        if bucket.is_fused("npu::_fused_lamb_"):
+            torch.ops.npu._fused_lamb_(
+                bucket.param, bucket.grad, bucket.state["exp_avg"], bucket.state["exp_avg_sq"], bucket.sizes, lr=group["lr"], beta1=beta1,
+                beta2=beta2, eps=group["eps"], weight_decay=group["weight_decay"], trust=not self._adam)
+            return
         mean = bucket.state["exp_avg"].lerp_(bucket.grad, 1 - beta1)
         square = bucket.state["exp_avg_sq"].mul_(beta2).addcmul_(bucket.grad, bucket.grad, value=1 - beta2)
         step = mean / square.sqrt().add_(group["eps"])
@@ -43,4 +48,3 @@ class NpuFusedLamb(NpuFusedOptimizerBase):
             ratios = torch.where((weights == 0) | (steps == 0), 1.0, weights / steps)
             step.mul_(bucket.spread(ratios))
         bucket.param.add_(step, alpha=-group["lr"])
-        bucket.step += 1

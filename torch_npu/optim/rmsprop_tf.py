@@ -1,7 +1,8 @@
 """RMSprop as TensorFlow computes it: the average starts at one, eps is under the root, momentum may hold the learning rate."""
 
-from torch_npu.optim.base import Bucket, NpuFusedOptimizerBase
-from torch_npu.optim.upstream import require
+import torch
+
+from torch_npu.optim.base import Bucket, NpuFusedOptimizerBase, require
 
 __all__ = ["NpuFusedRMSpropTF"]
 
@@ -27,8 +28,15 @@ class NpuFusedRMSpropTF(NpuFusedOptimizerBase):
         return state
 
     def update(self, group, bucket: Bucket) -> None:
+        bucket.step += 1
         lr, rate = group["lr"], 1 - group["alpha"]
         param, grad, state = bucket.param, bucket.grad, bucket.state
+        if bucket.is_fused("npu::_fused_rmsprop_"):
+            torch.ops.npu._fused_rmsprop_(
+                param, grad, state["square_avg"], state.get("grad_avg"), state.get("momentum_buffer"), lr=lr, alpha=group["alpha"],
+                eps=group["eps"], weight_decay=group["weight_decay"], momentum=group["momentum"], eps_in_root=True,
+                decoupled_decay=group["decoupled_decay"], lr_in_momentum=group["lr_in_momentum"])
+            return
         if group["weight_decay"] and group["decoupled_decay"]:
             param.mul_(1 - lr * group["weight_decay"])
         elif group["weight_decay"]:
@@ -44,4 +52,3 @@ class NpuFusedRMSpropTF(NpuFusedOptimizerBase):
             param.add_(buffer, alpha=-outside)
         else:
             param.addcdiv_(grad, root, value=-lr)
-        bucket.step += 1

@@ -6,19 +6,9 @@ from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 from torch.optim.sgd import sgd
 
-from torch_npu.optim.base import Bucket, NpuFusedOptimizerBase
+from torch_npu.optim.base import Bucket, NpuFusedOptimizerBase, require
 
 __all__ = ["NpuFusedAdadelta", "NpuFusedAdam", "NpuFusedAdamW", "NpuFusedRMSprop", "NpuFusedSGD"]
-
-
-def is_fused(bucket: Bucket, operator: str) -> bool:
-    """Whether the provider has a fused kernel, one launch a step; if not, the rule is a few elementwise launches."""
-    return bucket.param.device.type == "npu" and torch._C._dispatch_has_kernel_for_dispatch_key(operator, "PrivateUse1")
-
-
-def require(condition: bool, name: str, value) -> None:
-    if not condition:
-        raise ValueError(f"Invalid {name} value: {value}")
 
 
 class NpuFusedSGD(NpuFusedOptimizerBase):
@@ -39,7 +29,7 @@ class NpuFusedSGD(NpuFusedOptimizerBase):
     def update(self, group, bucket: Bucket) -> None:
         # The first step copies the gradient into the buffer, without dampening: torch is told that there is none yet.
         buffer = bucket.state.get("momentum_buffer")
-        if is_fused(bucket, "aten::_fused_sgd_"):
+        if bucket.is_fused("aten::_fused_sgd_"):
             torch._fused_sgd_([bucket.param], [bucket.grad], [] if buffer is None else [buffer], weight_decay=group["weight_decay"],
                               momentum=group["momentum"], lr=group["lr"], dampening=group["dampening"], nesterov=group["nesterov"],
                               maximize=False, is_first_step=buffer is not None and float(bucket.step) == 0)
@@ -48,8 +38,9 @@ class NpuFusedSGD(NpuFusedOptimizerBase):
         buffers = [None if bucket.step == 0 else buffer]
         sgd([bucket.param], [bucket.grad], buffers, weight_decay=group["weight_decay"], momentum=group["momentum"],
             lr=group["lr"], dampening=group["dampening"], nesterov=group["nesterov"], maximize=False, foreach=False)
-        if buffer is not None and buffers[0] is not buffer:
-            buffer.copy_(buffers[0])
+        made = buffers[0]
+        if buffer is not None and made is not None and made is not buffer:
+            buffer.copy_(made)
         bucket.step += 1
 
 
@@ -75,7 +66,7 @@ class NpuFusedAdam(NpuFusedOptimizerBase):
                    [state["max_exp_avg_sq"]] if group["amsgrad"] else [])
         options = {"lr": group["lr"], "beta1": beta1, "beta2": beta2, "weight_decay": group["weight_decay"], "eps": group["eps"],
                    "amsgrad": group["amsgrad"], "maximize": False}
-        if is_fused(bucket, "aten::_fused_adamw_" if self.decoupled else "aten::_fused_adam_"):
+        if bucket.is_fused("aten::_fused_adamw_" if self.decoupled else "aten::_fused_adam_"):
             bucket.step += 1
             kernel = torch._fused_adamw_ if self.decoupled else torch._fused_adam_
             kernel(*tensors, [bucket.count_on_card()], **options)
@@ -105,9 +96,14 @@ class NpuFusedAdadelta(NpuFusedOptimizerBase):
         return {"square_avg": 0.0, "acc_delta": 0.0}
 
     def update(self, group, bucket: Bucket) -> None:
-        adadelta([bucket.param], [bucket.grad], [bucket.state["square_avg"]], [bucket.state["acc_delta"]], [bucket.step],
-                 foreach=False, lr=group["lr"], rho=group["rho"], eps=group["eps"], weight_decay=group["weight_decay"],
-                 maximize=False)
+        state = bucket.state
+        options = {name: group[name] for name in ("lr", "rho", "eps", "weight_decay")}
+        if bucket.is_fused("npu::_fused_adadelta_"):
+            bucket.step += 1
+            torch.ops.npu._fused_adadelta_(bucket.param, bucket.grad, state["square_avg"], state["acc_delta"], **options)
+        else:
+            adadelta([bucket.param], [bucket.grad], [state["square_avg"]], [state["acc_delta"]], [bucket.step], foreach=False,
+                     maximize=False, **options)
 
 
 class NpuFusedRMSprop(NpuFusedOptimizerBase):
@@ -126,7 +122,12 @@ class NpuFusedRMSprop(NpuFusedOptimizerBase):
 
     def update(self, group, bucket: Bucket) -> None:
         state = bucket.state
-        rmsprop([bucket.param], [bucket.grad], [state["square_avg"]], [state["grad_avg"]] if group["centered"] else [],
-                [state["momentum_buffer"]] if group["momentum"] > 0 else [], [bucket.step], foreach=False, lr=group["lr"],
-                alpha=group["alpha"], eps=group["eps"], weight_decay=group["weight_decay"], momentum=group["momentum"],
-                centered=group["centered"], maximize=False)
+        options = {name: group[name] for name in ("lr", "alpha", "eps", "weight_decay", "momentum")}
+        if bucket.is_fused("npu::_fused_rmsprop_"):
+            bucket.step += 1
+            torch.ops.npu._fused_rmsprop_(bucket.param, bucket.grad, state["square_avg"], state.get("grad_avg"),
+                                          state.get("momentum_buffer"), **options)
+        else:
+            rmsprop([bucket.param], [bucket.grad], [state["square_avg"]], [state["grad_avg"]] if group["centered"] else [],
+                    [state["momentum_buffer"]] if group["momentum"] > 0 else [], [bucket.step], foreach=False,
+                    centered=group["centered"], maximize=False, **options)

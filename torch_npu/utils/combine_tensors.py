@@ -1,17 +1,23 @@
 """Many tensors as views of one buffer, so that one launch treats them all."""
 
+from collections.abc import Sequence
+
 import torch
 
 __all__ = ["get_part_combined_tensor", "is_combined_tensor_valid", "npu_combine_tensors"]
 
 
-def npu_combine_tensors(list_of_tensor: list[torch.Tensor], require_copy_value: bool = True) -> torch.Tensor | None:
-    """Moves the tensors' data into one new buffer, in order, and returns it. Shapes stay, memory becomes contiguous.
+def npu_combine_tensors(list_of_tensor: Sequence[torch.Tensor], require_copy_value: bool = True) -> torch.Tensor | None:
+    """Moves the tensors' data into one new buffer, in order, and returns it, or None for no tensors.
 
-    The tensors must have one dtype and one device. require_copy_value=False leaves the values undefined.
+    Shapes stay, memory becomes contiguous. The tensors must have one dtype and one device. require_copy_value=False leaves the
+    values undefined.
     """
-    if not list_of_tensor:
-        return None
+    return combine(list_of_tensor, require_copy_value) if list_of_tensor else None
+
+
+def combine(list_of_tensor: Sequence[torch.Tensor], require_copy_value: bool = True) -> torch.Tensor:
+    """npu_combine_tensors of at least one tensor."""
     first = list_of_tensor[0]
     for tensor in list_of_tensor:
         if tensor.dtype != first.dtype or tensor.device != first.device:
@@ -29,7 +35,7 @@ def npu_combine_tensors(list_of_tensor: list[torch.Tensor], require_copy_value: 
     return combined
 
 
-def is_combined_tensor_valid(combined_tensor: torch.Tensor | None, list_of_tensor: list[torch.Tensor]) -> bool:
+def is_combined_tensor_valid(combined_tensor: torch.Tensor | None, list_of_tensor: Sequence[torch.Tensor | None]) -> bool:
     """Whether the tensors still are, one after the other and without gaps, the buffer's memory."""
     if combined_tensor is None:
         return not list_of_tensor

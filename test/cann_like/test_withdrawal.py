@@ -1,0 +1,109 @@
+"""What needs an operator that the device library lacks is computed on the CPU and counted, or refused in one sentence."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE))
+
+import folder  # noqa: E402
+
+FIRST = "import json, threading, warnings; import torch, torch_npu; warnings.simplefilter('ignore')\n"
+
+
+@pytest.fixture(scope="module")
+def cann(tmp_path_factory):
+    return folder.make(tmp_path_factory.mktemp("cann"))
+
+
+def run(environment: dict[str, str], program: str, **more: str):
+    """What the program assigns to `result`; it runs on the folder that looks like CANN."""
+    environment = {**os.environ, "TORCH_NPU_FALLBACK_CPU_DISABLE": "0", **environment, **more}
+    command = [sys.executable, "-c", FIRST + program + "\nprint('\\n' + json.dumps(result))"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+PROGRAM = """
+counts = torch_npu.utils.fallback_counts
+def on(device):
+    x = torch.linspace(0.5, 2, 6).reshape(2, 3).to(device).requires_grad_()
+    bag = torch.nn.EmbeddingBag(4, 3).to(device)
+    with torch.no_grad():
+        bag.weight.copy_(torch.arange(12.0).reshape(4, 3))
+    torch.lgamma(x).sum().backward()
+    bag(torch.tensor([0, 1, 1, 3], device=device), torch.tensor([0, 2], device=device)).sum().backward()
+    doubles = torch.tensor([float("nan"), float("inf"), 1], dtype=torch.float64, device=device)
+    out, place = torch.empty(0, device=device), x.detach().clone()
+    torch.special.i0(x.detach(), out=out)
+    place.lgamma_()
+    results = [x.grad, bag.weight.grad, out, place, doubles.nan_to_num(2.0), doubles.float().nan_to_num(2.0),
+               torch.tril_indices(3, 3, device=device), torch.nan_to_num(doubles, out=doubles)]
+    return [t.detach().cpu().tolist() for t in results]
+"""
+
+
+@pytest.mark.parametrize("level", ["0", "1", "2"])
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["main thread", "another thread"])
+def test_the_cpu_takes_over_and_is_counted(cann, level, elsewhere):
+    call = "box.append(on('npu'))"
+    if elsewhere:
+        call = f"thread = threading.Thread(target=lambda: {call}); thread.start(); thread.join()"
+    npu, cpu, counts = run(cann, PROGRAM + f"box = []; {call}; result = [box[0], on('cpu'), counts()]", TASK_QUEUE_ENABLE=level)
+    assert npu == cpu
+    assert counts["aten::lgamma.out"] == 2  # a row of a table, withdrawn
+    assert counts["aten::digamma.out"] == 1  # in the backward pass
+    assert counts["aten::nan_to_num.out"] == 2  # written by hand: float64 needs an extension, float32 does not
+    assert counts["aten::tril_indices"] == 1  # written by hand, and without a tensor among its arguments
+    assert {"aten::special_i0.out", "aten::_embedding_bag_dense_backward"} & set(counts) and len(counts) == 6
+
+
+def test_the_first_call_of_a_program_may_be_one_of_them(cann):
+    assert run(cann, "result = torch.triu_indices(2, 2, device='npu').tolist()") == [[0, 0, 1], [0, 1, 1]]
+
+
+@pytest.mark.parametrize("call, operator, name", [
+    ("x.lgamma()", "aten::lgamma.out", "softnpuLgamma"),
+    ("x.double().nan_to_num()", "aten::nan_to_num.out", "softnpuNanToNum"),
+    ("x.cauchy_()", "aten::cauchy_", "softnpuCauchy"),
+])
+def test_where_the_fallback_is_forbidden_one_sentence_says_what_is_missing(cann, call, operator, name):
+    program = f"x = torch.ones(2, device='npu')\ntry: {call}\nexcept NotImplementedError as error: result = str(error)"
+    assert run(cann, program, TORCH_NPU_FALLBACK_CPU_DISABLE="1").splitlines()[0] == (
+        f"The operator '{operator}' has no npu kernel (the device library in {cann['ASCEND_HOME_PATH']}/lib64 lacks {name}) and the CPU "
+        "fallback is disabled; unset TORCH_NPU_FALLBACK_CPU_DISABLE or move the tensors to the CPU for this call.")
+
+
+def test_reports_say_how_an_operator_runs(cann):
+    support = run(cann, "s = torch_npu.utils.op_support(); result = {n: s[n] for n in ('aten::lgamma.out', 'aten::cauchy_', 'aten::mm')}")
+    assert support == {"aten::lgamma.out": "fallback", "aten::cauchy_": "fallback", "aten::mm": "native"}
+
+
+def test_a_copy_that_cannot_be_made_is_an_error_and_not_a_loop(tmp_path):
+    """The fallback copies tensors, so it cannot stand in for the copy."""
+    environment = folder.make(tmp_path, "aclnnInplaceCopy")
+    program = "x = torch.ones(2, 3).npu()\ntry: x.t().contiguous()\nexcept NotImplementedError as error: result = str(error)"
+    assert run(environment, program).startswith(f"The device library in {tmp_path}/lib64 has no operator aclnnInplaceCopy;")
+
+
+def test_an_operator_that_cann_lacks_falls_back_as_well(tmp_path):
+    """Hand-written kernels name nothing in advance: whatever they launch may be absent."""
+    environment = folder.make(tmp_path, "aclnnLayerNorm")
+    program = "x = torch.arange(6.0).reshape(2, 3); result = [torch.nn.functional.layer_norm(t, (3,)).tolist() for t in (x, x.npu())]"
+    cpu, npu = run(environment, program)
+    assert npu == cpu
+
+
+def test_extensions_of_hand_written_kernels_are_those_that_the_source_launches():
+    by_type = {"softnpuNanToNum"}  # needed for some types only: the operator is not reported as an extension
+    for file in sorted((HERE.parent.parent / "csrc/ops").glob("*.cpp")):
+        text = file.read_text()
+        launched = set(re.findall(r"NPU_EXEC(?:_SHAPES)?\((softnpu\w+)", text))
+        assert launched - by_type == set(re.findall(r'"(softnpu\w+)"', text)), file.name
