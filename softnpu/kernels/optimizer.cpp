@@ -1,6 +1,7 @@
 #include "optimizer.h"
 
 #include <ATen/Dispatch.h>
+#include <ATen/Functions.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
 
@@ -54,8 +55,9 @@ void for_each_parameter(const at::Tensor& buffer, at::IntArrayRef sizes, const F
 
 template <class T>
 T* data(const at::Tensor& t, const at::Tensor& like) {
-  TORCH_CHECK(t.is_contiguous() && t.numel() == like.numel() && t.scalar_type() == like.scalar_type(),
-              "buffers of an optimiser's step must be contiguous and have one length and one type");
+  const bool same = t.sizes() == like.sizes() && t.strides() == like.strides() && t.scalar_type() == like.scalar_type();
+  TORCH_CHECK(same && t.is_non_overlapping_and_dense(),
+              "tensors of an optimiser's step must be dense and have one shape, one layout and one type");
   return t.data_ptr<T>();
 }
 template <class T>
@@ -73,7 +75,7 @@ template <class T>
 struct Adam {
   using C = at::opmath_type<T>;
   T *param, *grad, *mean, *square;
-  C beta1, beta2, eps;
+  C beta1, rest1, beta2, rest2, eps;  // rest = 1 - beta, rounded once
 
   Adam(const Moments& t, const MomentOptions& o)
       : param(data<T>(t.param, t.param)),
@@ -81,18 +83,50 @@ struct Adam {
         mean(data<T>(t.exp_avg, t.param)),
         square(data<T>(t.exp_avg_sq, t.param)),
         beta1(o.beta1),
+        rest1(1 - o.beta1),
         beta2(o.beta2),
+        rest2(1 - o.beta2),
         eps(o.eps) {}
 
   void advance(int64_t i) const {
     const C g = grad[i];
-    mean[i] = C(mean[i]) + (C(g) - C(mean[i])) * (1 - beta1);
-    square[i] = C(square[i]) * beta2 + g * g * (1 - beta2);
+    mean[i] = C(mean[i]) + (g - C(mean[i])) * rest1;
+    square[i] = C(square[i]) * beta2 + g * g * rest2;
   }
   C step(int64_t i) const { return C(mean[i]) / (std::sqrt(C(square[i])) + eps); }
 };
 
 }  // namespace
+
+void sgd_step(const std::vector<at::Tensor>& params, const std::vector<at::Tensor>& grads,
+              const std::vector<at::Tensor>& momentum_buffers, const SgdOptions& o,
+              const std::optional<at::Tensor>& grad_scale, const std::optional<at::Tensor>& found_inf) {
+  if (params.empty() || !at::isReducedFloatingType(params[0].scalar_type())) {
+    at::_fused_sgd_(params, grads, momentum_buffers, o.weight_decay, o.momentum, o.lr, o.dampening, o.nesterov,
+                    o.maximize, o.is_first_step, grad_scale, found_inf);
+    return;
+  }
+  if (found_inf.has_value() && found_inf->item<double>() == 1) return;
+  const float scale = grad_scale.has_value() ? grad_scale->item<float>() : 1, sign = o.maximize ? -1 : 1;
+  const float decay = o.weight_decay, held = o.momentum, rate = o.lr, taken = o.is_first_step ? 1 : 1 - o.dampening;
+  for (size_t tensor = 0; tensor < params.size(); tensor++) {
+    dispatch(params[tensor], [&](auto type) {
+      using T = decltype(type);
+      auto *p = data<T>(params[tensor], params[tensor]), *grad = data<T>(grads[tensor], params[tensor]);
+      auto* buffer = o.momentum == 0 ? nullptr : data<T>(momentum_buffers[tensor], params[tensor]);
+      for_each(0, params[tensor].numel(), [&](int64_t i) {
+        if (grad_scale.has_value()) grad[i] = float(grad[i]) / scale;
+        float g = sign * float(grad[i]) + decay * float(p[i]);
+        if (buffer) {
+          const float b = (o.is_first_step ? 0 : held * float(buffer[i])) + taken * g;
+          buffer[i] = b;
+          g = o.nesterov ? g + held * b : b;
+        }
+        p[i] = float(p[i]) - rate * g;
+      });
+    });
+  }
+}
 
 void adadelta_step(at::Tensor& param, const at::Tensor& grad, at::Tensor& square_avg, at::Tensor& acc_delta, double lr,
                    double rho, double eps, double weight_decay) {
@@ -216,7 +250,7 @@ void adamp_step(const Moments& t, const at::Tensor& step, at::IntArrayRef sizes,
     const C rate = o.lr / (1 - std::pow(o.beta1, count)), correction = root;
     const auto change = [&](int64_t i) {
       const C mean = C(adam.mean[i]);
-      const C ahead = projection.nesterov ? adam.beta1 * mean + (1 - adam.beta1) * C(adam.grad[i]) : mean;
+      const C ahead = projection.nesterov ? adam.beta1 * mean + adam.rest1 * C(adam.grad[i]) : mean;
       return ahead / (std::sqrt(C(adam.square[i])) / correction + adam.eps);
     };
     for_each_parameter(t.param, sizes, [&](size_t number, int64_t begin, int64_t end) {

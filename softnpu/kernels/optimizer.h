@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <vector>
 
 namespace softnpu::kernels {
 
@@ -16,6 +17,15 @@ struct Moments {
 struct MomentOptions {
   double lr, beta1, beta2, eps, weight_decay;
 };
+
+struct SgdOptions {
+  double weight_decay, momentum, lr, dampening;
+  bool nesterov, maximize, is_first_step;
+};
+// Lists of tensors. ATen's kernel, but for half types, whose vectorised path in torch 2.13 gives wrong results.
+void sgd_step(const std::vector<at::Tensor>& params, const std::vector<at::Tensor>& grads,
+              const std::vector<at::Tensor>& momentum_buffers, const SgdOptions& options,
+              const std::optional<at::Tensor>& grad_scale, const std::optional<at::Tensor>& found_inf);
 
 void adadelta_step(at::Tensor& param, const at::Tensor& grad, at::Tensor& square_avg, at::Tensor& acc_delta, double lr,
                    double rho, double eps, double weight_decay);

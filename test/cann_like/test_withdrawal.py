@@ -62,7 +62,7 @@ def test_the_cpu_takes_over_and_is_counted(cann, level, elsewhere):
     assert counts["aten::digamma.out"] == 1  # in the backward pass
     assert counts["aten::nan_to_num.out"] == 2  # written by hand: float64 needs an extension, float32 does not
     assert counts["aten::tril_indices"] == 1  # written by hand, and without a tensor among its arguments
-    assert {"aten::special_i0.out", "aten::_embedding_bag_dense_backward"} & set(counts) and len(counts) == 6
+    assert {"aten::i0.out", "aten::_embedding_bag_backward"} < set(counts) and len(counts) == 6
 
 
 def test_the_first_call_of_a_program_may_be_one_of_them(cann):
@@ -89,7 +89,7 @@ def test_reports_say_how_an_operator_runs(cann):
 def test_a_copy_that_cannot_be_made_is_an_error_and_not_a_loop(tmp_path):
     """The fallback copies tensors, so it cannot stand in for the copy."""
     environment = folder.make(tmp_path, "aclnnInplaceCopy")
-    program = "x = torch.ones(2, 3).npu()\ntry: x.t().contiguous()\nexcept NotImplementedError as error: result = str(error)"
+    program = "x = torch.ones(2, 3).npu()\ntry: x[:, ::2].contiguous()\nexcept NotImplementedError as error: result = str(error)"
     assert run(environment, program).startswith(f"The device library in {tmp_path}/lib64 has no operator aclnnInplaceCopy;")
 
 

@@ -81,7 +81,7 @@ def adamp(params, grads, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, 
             g = step[i]
             m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
             change, ratio = (b1 * m + (1 - b1) * g if nesterov else m) / ((v / (1 - b2**t)).sqrt() + eps), 1.0
-            for rows in (p.size(0), 1) if p.dim() > 1 else ():
+            for rows in (p.size(0), 1) if p.dim() > 1 and p.numel() else ():
                 w = p.reshape(rows, -1)
                 if torch.cosine_similarity(g.reshape(rows, -1), w, dim=1, eps=eps).abs().max() < delta / math.sqrt(w.size(1)):
                     unit, flat = w / (w.norm(dim=1, keepdim=True) + eps), change.reshape(rows, -1)

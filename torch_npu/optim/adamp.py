@@ -56,8 +56,8 @@ class Projection:
 
     def __init__(self, bucket: Bucket) -> None:
         device, shapes = bucket.param.device, [p.shape for p in bucket.parameters]
-        self.rows = [shape[0] if len(shape) > 1 else 1 for shape in shapes]
-        widths = [shape.numel() // max(rows, 1) for shape, rows in zip(shapes, self.rows)]
+        self.rows = [shape[0] if len(shape) > 1 and shape.numel() else 1 for shape in shapes]
+        widths = [shape.numel() // rows for shape, rows in zip(shapes, self.rows)]
         repeats = [width for width, rows in zip(widths, self.rows) for _ in range(rows)]
         self.row_of = torch.repeat_interleave(torch.tensor(repeats, dtype=torch.int64)).to(device)  # of each element
         self.parameter_of = torch.repeat_interleave(torch.tensor(self.rows)).to(device)  # of each row
