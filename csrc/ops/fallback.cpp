@@ -71,7 +71,7 @@ FallbackOf::FallbackOf(const char* name, const char* overload, const MissingOp& 
 
 FallbackOf::~FallbackOf() { t_missing = nullptr; }
 
-const c10::KernelFunction& FallbackOf::kernel() const {
+const c10::KernelFunction& FallbackOf::kernel() {
   static const auto kernel = c10::KernelFunction::makeFromBoxedFunction<&cpu_fallback>();
   return kernel;
 }

@@ -26,7 +26,7 @@ class FallbackOf {
   FallbackOf(const FallbackOf&) = delete;
   FallbackOf& operator=(const FallbackOf&) = delete;
   const c10::OperatorHandle& op() const { return op_; }
-  const c10::KernelFunction& kernel() const;
+  static const c10::KernelFunction& kernel();
 
  private:
   c10::OperatorHandle op_;

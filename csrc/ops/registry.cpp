@@ -2,6 +2,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <algorithm>
 #include <list>
 #include <map>
 #include <sstream>
@@ -44,21 +45,40 @@ std::string first_absent(const char* names) {
   return "";
 }
 
+c10::RegistrationHandleRAII implement(c10::DispatchKey key, const char* name, const char* overload,
+                                      c10::KernelFunction kernel) {
+  return c10::Dispatcher::singleton().registerImpl({name, overload}, key, std::move(kernel), std::nullopt, nullptr,
+                                                   "torch_npu");
+}
+
+// What takes over is torch's own composition, if there is one, or the CPU fallback. A composition over lists is a loop
+// over other operators, good for every device; any other that a table's row was written for may know only torch's own
+// devices, as that of mode.values does, so the CPU computes it.
+bool composition_may_refuse(const c10::OperatorHandle& op) {
+  if (!op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)) return false;
+  const auto& arguments = op.schema().arguments();
+  return std::none_of(arguments.begin(), arguments.end(),
+                      [](const c10::Argument& a) { return a.type()->isSubtypeOf(*c10::ListType::ofTensors()); });
+}
+
 void withdraw_missing_ops() {
   std::erase_if(registrations(), [](const Registration& r) {
     if (!r.withdrawable) return false;
     auto absent = first_absent(r.acl);
     return !absent.empty() && withdrawn().emplace(r.name, std::move(absent)).second;
   });
+  for (const auto& [name, absent] : withdrawn()) {
+    const auto dot = name.find('.');
+    const auto operator_name = name.substr(0, dot), overload = dot == name.npos ? "" : name.substr(dot + 1);
+    const auto op = c10::Dispatcher::singleton().findSchema({operator_name, overload});
+    if (op && composition_may_refuse(*op))
+      registrations().push_back(
+          {"", "", false,
+           implement(c10::DispatchKey::PrivateUse1, operator_name.c_str(), overload.c_str(), FallbackOf::kernel())});
+  }
 }
 
 [[maybe_unused]] const bool g_at_init = (at_init(withdraw_missing_ops), true);
-
-c10::RegistrationHandleRAII implement(c10::DispatchKey key, const char* name, const char* overload,
-                                      c10::KernelFunction kernel) {
-  return c10::Dispatcher::singleton().registerImpl({name, overload}, key, std::move(kernel), std::nullopt, nullptr,
-                                                   "torch_npu");
-}
 
 std::string full_name(const char* name, const char* overload) {
   return *overload ? std::string(name) + "." + overload : name;

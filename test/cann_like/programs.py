@@ -73,7 +73,8 @@ class Perceptron(nn.Module):
         rows, columns = torch.tril_indices(4, 4, device=words.device)
         y = self.layers(self.bag(words.flatten(), offsets)) @ torch.ones(4, 4, device=words.device)
         mask = torch.zeros(4, 4, device=words.device).index_put((rows, columns), torch.ones(len(rows), device=words.device))
-        return torch.nan_to_num(y @ mask / (y.detach() - y.detach().clamp(min=-1e30)), 0.5, 1.0, -1.0) + y
+        holes = torch.where(y.detach() > y.detach().mean(), float("nan"), y @ mask)
+        return torch.nan_to_num(holes, 0.5, 1.0, -1.0) + y
 
 
 class Convolutional(nn.Module):

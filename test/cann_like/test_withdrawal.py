@@ -82,8 +82,27 @@ def test_where_the_fallback_is_forbidden_one_sentence_says_what_is_missing(cann,
 
 
 def test_reports_say_how_an_operator_runs(cann):
-    support = run(cann, "s = torch_npu.utils.op_support(); result = {n: s[n] for n in ('aten::lgamma.out', 'aten::cauchy_', 'aten::mm')}")
-    assert support == {"aten::lgamma.out": "fallback", "aten::cauchy_": "fallback", "aten::mm": "native"}
+    expected = {"aten::lgamma.out": "fallback", "aten::cauchy_": "fallback", "aten::mode.values": "fallback", "aten::mm": "native",
+                "aten::_foreach_addcmul.ScalarList": "composite"}
+    assert run(cann, f"s = torch_npu.utils.op_support(); result = {{name: s[name] for name in {list(expected)}}}") == expected
+
+
+def test_a_composition_of_torch_that_refuses_the_npu_does_not_take_over(cann):
+    program = """
+x = torch.tensor([[1.0, 2.0, 2.0]], device="npu")
+values, indices = torch.empty(0, device="npu"), torch.empty(0, dtype=torch.int64, device="npu")
+torch.mode(x, 1, out=(values, indices))
+result = [values.tolist(), torch_npu.utils.fallback_counts()]
+"""
+    assert run(cann, program) == [[2.0], {"aten::mode.values": 1}]
+
+
+def test_a_composition_over_lists_stays_on_the_npu(cann):
+    program = """
+ones = [torch.ones(2, device="npu"), torch.ones(3, device="npu")]
+result = [[t.tolist() for t in torch._foreach_addcmul(ones, ones, ones, [2.0, 3.0])], torch_npu.utils.fallback_counts()]
+"""
+    assert run(cann, program) == [[[3.0] * 2, [4.0] * 3], {}]
 
 
 def test_a_copy_that_cannot_be_made_is_an_error_and_not_a_loop(tmp_path):

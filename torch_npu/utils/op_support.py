@@ -17,6 +17,7 @@ def op_support() -> dict[str, str]:
     """
     npu.init()  # operators that the device library lacks are withdrawn then
     kernels = dict(_C.operators())
+    withdrawn = dict(_C.withdrawn_operators())
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     support = {}
     for name in sorted(set(torch._C._dispatch_get_all_op_names())):
@@ -24,6 +25,8 @@ def op_support() -> dict[str, str]:
             continue
         if name in kernels:
             support[name] = "extension" if "softnpu" in kernels[name] else "native"
+        elif name in withdrawn and has(name, "PrivateUse1"):
+            support[name] = "fallback"  # torch's composition does not serve here
         elif any(has(name, key) for key in _COMPOSITE):
             support[name] = "composite"
         else:
