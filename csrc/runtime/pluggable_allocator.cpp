@@ -4,6 +4,7 @@
 
 #include "runtime/device.h"
 #include "runtime/stream.h"
+#include "runtime/task_queue.h"
 
 namespace npu::caching_allocator {
 namespace {
@@ -20,6 +21,7 @@ void delete_allocation(void* context) {
   const Allocation allocation = *static_cast<Allocation*>(context);
   delete static_cast<Allocation*>(context);
   if (!is_usable()) return;
+  task_queue::drain_keeping_errors();  // the user's function knows the stream, not what is still on its way there
   allocation.free(allocation.memory, static_cast<ssize_t>(allocation.bytes), allocation.device, allocation.stream);
 }
 

@@ -436,6 +436,10 @@ void drain() {
   wait(queue().last());
 }
 
+void drain_keeping_errors() {
+  if (!t_in_task && !is_in_bad_fork()) queue().wait_done(queue().last());
+}
+
 bool is_done(Ticket ticket) noexcept { return ticket == 0 || queue().is_done(ticket); }
 
 bool try_finish(Ticket ticket) {

@@ -26,6 +26,7 @@ Ticket push_keeping_errors(Run run, const void* payload, size_t bytes);
 // Returns when everything pushed so far has been handed to the provider, by this thread unless another one is doing so;
 // throws the first error left behind. Never call it with a lock held that a task may take.
 void drain();
+void drain_keeping_errors();           // the same, but leaves an error for the next caller: for what destructors do
 void wait(Ticket ticket);              // like drain(), up to that push
 bool is_done(Ticket ticket) noexcept;  // whether that push has been handed to the provider; never waits
 bool try_finish(Ticket ticket);        // the same, but runs the tasks up to it unless another thread is running any

@@ -364,7 +364,8 @@ def pluggable_library(tmp_path_factory):
     return str(library)
 
 
-def test_a_users_allocator_serves_every_tensor(check, pluggable_library):
+@pytest.mark.parametrize("level", ["0", "1", "2"])
+def test_a_users_allocator_serves_every_tensor(check, pluggable_library, level):
     code = f"""
 import ctypes, gc
 allocator = torch.npu.memory.NPUPluggableAllocator({pluggable_library!r}, "my_malloc", "my_free")
@@ -387,7 +388,7 @@ try:
 except RuntimeError as error:
     print(error)
 """
-    lines = check(code).splitlines()
+    lines = check(code, TASK_QUEUE_ENABLE=level).splitlines()
     assert lines[0] == "NPUPluggableAllocator does not yet support getDeviceStats"
     assert lines[-1].startswith("Can't swap an already initialized allocator")
 
