@@ -24,9 +24,12 @@ Tensor& write_out(Tensor& out, const Tensor& result);
 // is. Nothing happens for a tensor that is on no card.
 class CardGuard : DeviceGuard {
  public:
-  explicit CardGuard(c10::Device device) : DeviceGuard(device.is_privateuseone() ? device.index() : -1) {}
-  explicit CardGuard(const Tensor& t) : CardGuard(t.defined() ? t.device() : c10::Device(at::kCPU)) {}
-  explicit CardGuard(at::TensorList list) : CardGuard(list.empty() ? c10::Device(at::kCPU) : list[0].device()) {}
+  explicit CardGuard(c10::Device device) : DeviceGuard(card(device)) {}
+  explicit CardGuard(const Tensor& t) : DeviceGuard(t.defined() ? card(t.device()) : -1) {}
+  explicit CardGuard(at::TensorList list) : DeviceGuard(list.empty() ? -1 : card(list[0].device())) {}
+
+ private:
+  static c10::DeviceIndex card(c10::Device device) { return device.is_privateuseone() ? device.index() : -1; }
 };
 
 inline bool is_npu(const Tensor& t) { return t.device().is_privateuseone(); }
