@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Longer checks that are not part of ci/test.sh. Usage: bash ci/sweep.sh SWEEP [arguments of its script]
 #   asan, tsan  the C++ tests of abi/ and softnpu/ under AddressSanitizer or ThreadSanitizer
+#   fuzz        the C ABI called with whatever comes, seeded: [asan] [--seed N] [--calls N] [--threads N]; a million calls unless told
 #   stress      threads x streams x cards at random for a minute, in every mode of softnpu and the task queue
 #   ops         torch's OpInfo database, every operator and type on npu against the CPU; tables in build/sweep
 #   errors      its error inputs: the CPU's exception types, at every level of the task queue
@@ -40,6 +41,30 @@ case "$sweep" in
     export GTEST_FILTER='-*works_between_processes/*_4'
     export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp:second_deadlock_stack=1:halt_on_error=0"
     sanitized tsan ;;
+  fuzz)
+    build=build
+    if [ "${1:-}" = asan ]; then
+      shift
+      build=build-asan
+      cmake --preset asan -DPython_EXECUTABLE="$(command -v python3)"
+      export ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4096:handle_segv=0:handle_abort=0"
+    else
+      cmake -S . -B build -DNPU_TESTS=ON
+    fi
+    cmake --build "$build" --parallel "${MAX_JOBS:-$(nproc)}" --target fuzz
+    fuzz=$PWD/$build/test/fuzz/fuzz
+    folder=$(mktemp -d)  # some functions write files
+    trap 'rm -rf "$folder"' EXIT
+    cd "$folder"
+    if [ $# -gt 0 ]; then
+      case " $* " in *" --calls "*) ;; *) set -- --calls 1000000 "$@" ;; esac
+      "$fuzz" "$@" 2>/dev/null
+    else
+      failed=0
+      "$fuzz" --calls 500000 --threads 1 2>/dev/null || failed=1
+      "$fuzz" --seed 10001 --calls 500000 --threads 4 2>/dev/null || failed=1
+      exit $failed
+    fi ;;
   stress)
     for async in 0 1; do
       for queue in 0 1 2; do
@@ -63,6 +88,6 @@ case "$sweep" in
     python3 test/models/flatness.py || failed=1
     exit $failed ;;
   *)
-    sed -n '2,13s/^# //p' "$0" >&2
+    sed -n '2,14s/^# //p' "$0" >&2
     exit 1 ;;
 esac

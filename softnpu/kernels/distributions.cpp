@@ -70,6 +70,7 @@ double gamma_of(Draws& draws, double alpha) {
 }
 
 double binomial_of(Draws& draws, double count, double prob) {
+  if (std::isnan(count)) return count;  // the one argument for which upstream's never ends
   auto uniform = uniforms(draws);
   BaseSampler<double, decltype(uniform)> standard_uniform(uniform);
   return sample_binomial<double>(count, prob, standard_uniform);
@@ -121,7 +122,7 @@ void gamma(at::Tensor& out, const at::Tensor& alpha, uint64_t seed, uint64_t off
   const double* a = shapes.const_data_ptr<double>();
   const double smallest =
       out.scalar_type() == at::kDouble ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
-  sample_each(out, seed, offset, [=](Draws& draws, int64_t i) { return std::max(gamma_of(draws, a[i]), smallest); });
+  sample_each(out, seed, offset, [=](Draws& draws, int64_t i) { return std::max(smallest, gamma_of(draws, a[i])); });
 }
 
 void poisson(at::Tensor& out, const at::Tensor& rate, uint64_t seed, uint64_t offset) {

@@ -93,7 +93,11 @@ Tensor view(const Operator& op, size_t i, const aclTensor& t, Call& call) {
   call.extents.push_back(bytes);
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                          c10::scalarTypeToTypeMeta(*dtype));
-  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes, t.strides, t.offset);
+  // The stride of a single element says nothing, but libraries multiply with it.
+  c10::SmallVector<int64_t, 8> strides(t.strides.begin(), t.strides.end());
+  for (size_t d = 0; d < strides.size(); d++)
+    if (t.sizes[d] == 1) strides[d] = std::min(strides[d], end);
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes, strides, t.offset);
   return tensor;
 }
 

@@ -73,6 +73,7 @@ void dimensions(const Tensor& t, IntArrayRef dims) {
 
 void fft(const Tensor& self, IntArrayRef dim) {
   dimensions(self, dim);
+  for (int64_t d : dim) that(d >= 0, "argument 'dim' has a negative entry");
   if (self.numel() == 0) refuse("argument 'self' has no elements");
 }
 

@@ -1,4 +1,5 @@
 // Operator argument objects.
+#include <atomic>
 #include <vector>
 
 #include "library.h"
@@ -95,4 +96,29 @@ TEST(Object, old_style_descriptors_keep_what_they_are_told) {
   ACL(aclDestroyTensorDesc)(desc);
   EXPECT_EQ(ACL(aclGetTensorDescType)(desc), ACL_DT_UNDEFINED);
   EXPECT_EQ(ACL(aclSetTensorFormat)(desc, ACL_FORMAT_ND), ACL_ERROR_INVALID_PARAM);
+}
+
+TEST(Object, refused_descriptions_leave_room_for_others) {
+  const int64_t size = 1;
+  for (int i = 0; i < 70000; ++i) ASSERT_EQ(ACL(aclCreateTensorDesc)(ACL_FLOAT, -1, &size, ACL_FORMAT_ND), nullptr);
+  aclTensorDesc* desc = ACL(aclCreateTensorDesc)(ACL_FLOAT, 1, &size, ACL_FORMAT_ND);
+  ASSERT_NE(desc, nullptr) << test::message();
+  ACL(aclDestroyTensorDesc)(desc);
+}
+
+TEST(Object, of_two_threads_one_destroys_a_tensor) {
+  const int64_t size = 1;
+  for (int round = 0; round < 2000; ++round) {
+    aclTensor* tensor = ACL(aclCreateTensor)(&size, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, &size, 1, nullptr);
+    std::atomic<int> ready{0}, destroyed{0};
+    const auto race = [&] {
+      ++ready;
+      while (ready < 2) std::this_thread::yield();
+      if (ACL(aclDestroyTensor)(tensor) == 0) ++destroyed;
+    };
+    std::thread other(race);
+    race();
+    other.join();
+    ASSERT_EQ(destroyed, 1);
+  }
 }

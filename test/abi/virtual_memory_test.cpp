@@ -1,6 +1,7 @@
 // Reserved addresses, physical memory, mappings; memory under a key.
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <vector>
 
@@ -133,4 +134,31 @@ TEST_F(VirtualMemory, memory_under_a_key_is_the_same_memory) {
   EXPECT_NE(ACL(aclrtIpcMemImportByKey)(&twin, key, 0), 0);
   EXPECT_EQ(ACL(aclrtIpcMemImportByKey)(&twin, "nonsense", 0), ACL_ERROR_RT_PARAM_INVALID);
   ASSERT_OK(ACL(aclrtFree)(memory));
+}
+
+TEST_F(VirtualMemory, more_than_the_card_has_is_refused) {
+  aclrtPhysicalMemProp property = {};
+  property.memAttr = ACL_HBM_MEM_HUGE;
+  property.location = {0, ACL_MEM_LOCATION_TYPE_DEVICE};
+  for (size_t bytes : {SIZE_MAX, SIZE_MAX - 4095, size_t{1} << 63, size_t{1} << 47}) {
+    aclrtDrvMemHandle handle = nullptr;
+    EXPECT_NE(ACL(aclrtMallocPhysical)(&handle, bytes, &property, 0), 0) << bytes;
+    void* address = nullptr;
+    EXPECT_NE(ACL(aclrtReserveMemAddress)(&address, bytes, 0, nullptr, 1), 0) << bytes;
+    EXPECT_NE(ACL(aclrtReserveMemAddress)(&address, kUnit, size_t{1} << 63, nullptr, 1), 0);
+  }
+}
+
+TEST_F(VirtualMemory, of_two_frees_one_succeeds) {
+  for (int round = 0; round < 200; ++round) {
+    aclrtDrvMemHandle handle = physical();
+    std::atomic<int> freed{0};
+    const auto race = [&] {
+      if (ACL(aclrtFreePhysical)(handle) == 0) ++freed;
+    };
+    std::thread other(race);
+    race();
+    other.join();
+    ASSERT_EQ(freed, 1);
+  }
 }

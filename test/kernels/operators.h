@@ -20,6 +20,7 @@ int aclnnInplaceUniform(void*, uint64_t, aclOpExecutor*, aclrtStream);
 int aclnnInplaceNormalGetWorkspaceSize(const aclTensor*, float, float, int64_t, int64_t, uint64_t*, aclOpExecutor**);
 int aclnnInplaceNormal(void*, uint64_t, aclOpExecutor*, aclrtStream);
 int aclnnAbsGetWorkspaceSize(const aclTensor*, const aclTensor*, uint64_t*, aclOpExecutor**);
+int aclnnAbs(void*, uint64_t, aclOpExecutor*, aclrtStream);
 int aclnnCatGetWorkspaceSize(const aclTensorList*, int64_t, const aclTensor*, uint64_t*, aclOpExecutor**);
 int softnpuFailGetWorkspaceSize(const aclTensor*, const char*, uint64_t*, aclOpExecutor**);
 int softnpuFail(void*, uint64_t, aclOpExecutor*, aclrtStream);

@@ -17,6 +17,26 @@ class Strict : public test::OnDevice {
   aclOpExecutor* executor_ = nullptr;
 };
 
+TEST_F(Strict, memory_of_a_queued_operator_cannot_be_freed) {
+  aclrtStream stream = make_stream();
+  auto a = test::floats({1, 2});
+  void* memory = make_memory(8);
+  const int64_t size = 2;
+  aclTensor* out = ACL(aclCreateTensor)(&size, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, &size, 1, memory);
+  {
+    test::Gate gate(stream);
+    ASSERT_OK(ACL(aclnnAbsGetWorkspaceSize)(a.handle, out, &workspace_, &executor_));
+    ASSERT_OK(ACL(aclnnAbs)(nullptr, 0, executor_, stream));
+    EXPECT_NE(ACL(aclrtFree)(memory), 0);
+    EXPECT_NE(test::message().find("aclnnAbs"), std::string::npos) << test::message();
+    gate.open();
+    ASSERT_OK(ACL(aclrtSynchronizeStream)(stream));
+  }
+  EXPECT_OK(ACL(aclrtFree)(memory));
+  ACL(aclDestroyTensor)(out);
+  ASSERT_OK(ACL(aclrtDestroyStream)(stream));
+}
+
 TEST_F(Strict, float64_is_refused_by_name) {
   test::DeviceTensor<double> x({2}, ACL_DOUBLE, {1, 2}), out({2}, ACL_DOUBLE, {0, 0});
   EXPECT_EQ(ACL(aclnnExpm1GetWorkspaceSize)(x.handle, out.handle, &workspace_, &executor_), ACLNN_ERR_PARAM_INVALID);

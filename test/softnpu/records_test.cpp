@@ -1,5 +1,7 @@
 #include "runtime/records.h"
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -33,6 +35,21 @@ CHILD(hold_record) {
   return 0;
 }
 
+CHILD(open_records_twice) {
+  for (int i = 0; i < 2; ++i)
+    if (Records(getenv("RECORD_FOLDER")).shared()) return 1;
+  return 0;
+}
+
+CHILD(open_records_under_a_limit) {
+  signal(SIGXFSZ, SIG_IGN);
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_FSIZE, &none);
+  Records records(getenv("RECORD_FOLDER"));
+  records.own().used[0] = 5;
+  return records.own_name().empty() ? 0 : 1;
+}
+
 TEST_F(RecordsTest, folder_is_private) {
   Records records(folder_);
   struct stat status;
@@ -47,6 +64,24 @@ TEST_F(RecordsTest, folder_that_others_may_enter_is_not_used) {
   Records records(folder_);
   EXPECT_FALSE(records.shared());
   records.own().used[0] = 5;  // counts for itself all the same
+}
+
+TEST_F(RecordsTest, folder_of_somebody_else_is_reported_once) {
+  fs::create_directory(folder_);
+  chmod(folder_.c_str(), 0755);
+  test::Child child("open_records_twice", {"RECORD_FOLDER=" + folder_});
+  EXPECT_EQ(child.wait(), 0);
+  const std::string text = child.errors();
+  const size_t first = text.find("belongs to another user or is open to others");
+  ASSERT_NE(first, std::string::npos) << text;
+  EXPECT_EQ(text.find("softnpu:", first + 1), std::string::npos) << text;
+}
+
+// A file may have a length and no room on the disk: a write through its mapping would end the process.
+TEST_F(RecordsTest, file_that_gets_no_room_is_not_used) {
+  test::Child child("open_records_under_a_limit", {"RECORD_FOLDER=" + folder_});
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_NE(child.errors().find("has no room"), std::string::npos);
 }
 
 TEST_F(RecordsTest, symbolic_link_is_not_followed) {
