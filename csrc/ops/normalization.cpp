@@ -38,6 +38,7 @@ Tensor gradient(bool wanted, const Optional& parameter, bool zero) {
 Three layer_norm_backward(const Tensor& grad_out, const Tensor& input, at::IntArrayRef shape, const Tensor& mean,
                           const Tensor& rstd, const Optional& weight, const Optional& bias, std::array<bool, 3> mask) {
   CardGuard guard(input);
+  at::native::_check_layer_norm_inputs(input, shape, weight.value_or(Tensor()), bias.value_or(Tensor()));
   const bool none = input.numel() == 0;
   Tensor grad_input, grad_weight = gradient(mask[1], weight, none), grad_bias = gradient(mask[2], bias, none);
   if (mask[0]) grad_input = make(sized(input.sizes(), input));

@@ -122,8 +122,17 @@ Spec padded(const Tensor& t, at::IntArrayRef padding) {
   return spec;
 }
 
+namespace {
+
+void pair(at::IntArrayRef list, const char* name) {
+  TORCH_CHECK(list.size() == 2, "It is expected ", name, " equals to 2, but got size ", list.size());
+}
+
+}  // namespace
+
 Spec unfolded(const Tensor& t, at::IntArrayRef kernel, at::IntArrayRef dilation, at::IntArrayRef padding,
               at::IntArrayRef stride) {
+  pair(kernel, "kernel_size"), pair(dilation, "dilation"), pair(padding, "padding"), pair(stride, "stride");
   at::native::im2col_shape_check(t, Tensor(), kernel[0], kernel[1], dilation[0], dilation[1], padding[0], padding[1],
                                  stride[0], stride[1]);
   int64_t windows = 1;
@@ -136,6 +145,8 @@ Spec unfolded(const Tensor& t, at::IntArrayRef kernel, at::IntArrayRef dilation,
 
 Spec folded(const Tensor& t, at::IntArrayRef output_size, at::IntArrayRef kernel, at::IntArrayRef dilation,
             at::IntArrayRef padding, at::IntArrayRef stride) {
+  pair(output_size, "output_size");
+  pair(kernel, "kernel_size"), pair(dilation, "dilation"), pair(padding, "padding"), pair(stride, "stride");
   at::native::col2im_shape_check(t, Tensor(), output_size[0], output_size[1], kernel[0], kernel[1], dilation[0],
                                  dilation[1], padding[0], padding[1], stride[0], stride[1]);
   Spec spec = sized(t.sizes().slice(0, t.dim() - 2), t);

@@ -28,6 +28,24 @@ def test_killed_rank_is_named(three):
         assert status == "ok" and "rank 1's process has ended" in text and "all_reduce" in text, text
 
 
+def test_rank_that_ends_before_the_first_collective_is_named():
+    with World(3, cases.ready) as world:
+        world.run(cases.init_without_collective, 1800)
+        world.send(cases.all_reduce_once, ranks=[0, 2])
+        world.kill(1)
+        for status, text in replies(world, (0, 2)):
+            assert status == "ok" and "Rank 1's process has ended" in text and "all_reduce" in text, text
+
+
+def test_first_rank_that_ends_before_the_first_collective_does_not_hang_the_others():
+    with World(2, cases.ready) as world:
+        world.run(cases.init_without_collective, 1800)
+        world.send(cases.all_reduce_once, ranks=[1])
+        world.kill(0)
+        status, text = world.receive(1)
+        assert status == "ok" and text, text
+
+
 def test_late_rank_is_named_and_reaches_asynchronous_work():
     with World(2, cases.ready) as world:
         world.run(cases.start, 5)

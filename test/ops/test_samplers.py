@@ -1,0 +1,79 @@
+"""Samplers of continuous and discrete distributions: their moments, and an end for every argument, as on the CPU."""
+
+import math
+
+import pytest
+import torch
+
+INF, NAN = math.inf, math.nan
+COUNT = 20000
+
+
+def same(npu, cpu):
+    torch.testing.assert_close(npu.cpu(), cpu, rtol=1e-3, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("alpha", [INF, NAN, -1.0, -INF, 0.0, 1e30])
+def test_gamma_of_an_odd_shape_is_the_cpus(alpha):
+    shape = torch.tensor([alpha])
+    same(torch._standard_gamma(shape.npu()), torch._standard_gamma(shape))
+
+
+@pytest.mark.parametrize("rate", [INF, 1e30, 0.0])
+def test_poisson_of_an_odd_rate_is_the_cpus(rate):
+    rates = torch.tensor([rate])
+    same(torch.poisson(rates.npu()), torch.poisson(rates))
+
+
+@pytest.mark.parametrize(("count", "prob"), [(1e30, 0.5), (INF, 0.5), (-1.0, 0.5), (10.0, NAN), (10.0, 2.0)])
+def test_binomial_of_odd_arguments_is_the_cpus(count, prob):
+    n, p = torch.tensor([count]), torch.tensor([prob])
+    same(torch.binomial(n.npu(), p.npu()), torch.binomial(n, p))
+
+
+def test_binomial_of_no_number_is_no_number():
+    assert torch.binomial(torch.tensor([NAN]).npu(), torch.tensor([0.5]).npu()).isnan().all()
+
+
+@pytest.mark.parametrize("name", ["Beta", "Gamma", "StudentT", "Dirichlet"])
+def test_distribution_of_infinity_returns(name):
+    distribution = getattr(torch.distributions, name)
+    infinite, one = torch.tensor([INF]).npu(), torch.ones(1).npu()
+    arguments = {"Dirichlet": [torch.tensor([INF, 1.0]).npu()], "StudentT": [infinite]}.get(name, [infinite, one])
+    assert distribution(*arguments, validate_args=False).sample().numel() >= 1
+
+
+@pytest.mark.parametrize("rate", [0.5, 5.0, 9.9, 10.1, 40.0, 1e4])
+def test_poisson_has_its_mean_and_variance(rate):
+    torch.manual_seed(0)
+    x = torch.poisson(torch.full((COUNT,), rate, dtype=torch.float64).npu()).cpu()
+    assert abs(x.mean() - rate) < 5 * math.sqrt(rate / COUNT)
+    assert abs(x.var() / rate - 1) < 5 * math.sqrt((2 + 1 / rate) / COUNT)
+
+
+@pytest.mark.parametrize(("count", "prob"), [(5, 0.3), (40, 0.5), (1000, 0.01), (100000, 0.7), (10**9, 0.25)])
+def test_binomial_has_its_mean_and_variance(count, prob):
+    torch.manual_seed(0)
+    n = torch.full((COUNT,), float(count), dtype=torch.float64).npu()
+    x = torch.binomial(n, torch.full_like(n, prob)).cpu()
+    variance = count * prob * (1 - prob)
+    assert abs(x.mean() - count * prob) < 5 * math.sqrt(variance / COUNT)
+    assert abs(x.var() / variance - 1) < 5 * math.sqrt((2 + 1 / variance) / COUNT)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.0, 7.5, 1e4])
+def test_gamma_is_distributed_as_on_the_cpu(alpha):
+    torch.manual_seed(0)
+    shapes = torch.full((COUNT,), alpha, dtype=torch.float64)
+    npu, cpu = torch._standard_gamma(shapes.npu()).cpu().sort()[0], torch._standard_gamma(shapes).sort()[0]
+    points = torch.cat([npu, cpu])  # Kolmogorov and Smirnov: the largest distance of the two distribution functions
+    distance = (torch.searchsorted(npu, points, right=True) - torch.searchsorted(cpu, points, right=True)).abs().max() / COUNT
+    assert distance < 2.3 * math.sqrt(2 / COUNT)
+
+
+def test_samples_follow_from_the_seed():
+    rates = torch.full((100,), 50.0).npu()
+    torch.manual_seed(7)
+    first = torch.poisson(rates)
+    torch.manual_seed(7)
+    assert torch.equal(first, torch.poisson(rates))
