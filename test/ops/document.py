@@ -9,6 +9,7 @@ from pathlib import Path
 import dtype_support
 import expect
 import sweep
+import yaml
 
 import torch_npu
 
@@ -31,6 +32,19 @@ def matrix(dtypes: list[str], found: dict[str, dict[str, str]]) -> list[str]:
              "-: the CPU does not have it; no: see the end of the page.", "",
              "| operator | " + " | ".join(dtypes) + " |", "|---" * (len(dtypes) + 1) + "|"]
     return lines + [f"| {op} | " + " | ".join(found[op].get(d, "-") for d in dtypes) + " |" for op in sorted(found)]
+
+
+def hardware() -> list[str]:
+    """What the chips refuse although softnpu takes it: softnpu/soc_limits.yaml, which SOFTNPU_STRICT=1 obeys."""
+    limits = yaml.safe_load((PAGE.parent.parent / "softnpu/soc_limits.yaml").read_text())
+    lines = ["## What hardware refuses", "", "The tables below are measured on softnpu. Chips are known to refuse more; `SOFTNPU_STRICT=1` makes "
+             "softnpu refuse it too. What nobody has reported is not listed.", "", "| what | chips | but not in | source |", "|---|---|---|---|"]  # fmt: skip
+    for row in limits["types"]:
+        but = ", ".join(f"`{name}`" for name in row.get("except", {}))
+        lines.append(f"| {', '.join(row['dtypes'])} in any operator | {', '.join(row.get('socs', ['every']))} | {but} | {row['source']} |")
+    for row in limits["arguments"]:
+        lines.append(f"| `{row['op']}`: `{row['argument']}` of other types than {', '.join(row['accepts'])} | every | | {row['source']} |")
+    return lines
 
 
 def overloads() -> list[str]:
@@ -61,7 +75,7 @@ def main() -> None:
     samples = max(check["samples"] for r in rows for check in r["checks"].values())
     summary = f"{sweep.routes(answers)}. At most {samples} samples were compared in each check."
     dtypes, found = dtype_support.from_sweep(rows)
-    text = [summary, "", *matrix(dtypes, found), "", *overloads(), "", *exceptions()]
+    text = [summary, "", *hardware(), "", *matrix(dtypes, found), "", *overloads(), "", *exceptions()]
     PAGE.write_text(HEAD + "\n".join(text) + "\n")
     dtype_support.DATA.write_text(dtype_support.render(dtypes, found))
 

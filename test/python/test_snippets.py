@@ -45,13 +45,34 @@ def test_snippet(run, snippet):
     "setting",
     [
         "TASK_QUEUE_ENABLE=0", "TASK_QUEUE_ENABLE=1", "TASK_QUEUE_ENABLE=2", "ASCEND_LAUNCH_BLOCKING=1",
-        "ASCEND_RT_VISIBLE_DEVICES=0,1,2,3", "COMBINED_ENABLE=1", "ACL_DUMP_DATA=1", "PYTORCH_NO_NPU_MEMORY_CACHING=1",
+        "ASCEND_RT_VISIBLE_DEVICES=0,1,2,3", "COMBINED_ENABLE=1", "PYTORCH_NO_NPU_MEMORY_CACHING=1",
     ],
 )  # fmt: skip
 def test_documented_environment(run, setting):
     process = run(QUICK, **dict([setting.split("=")]))
     assert process.returncode == 0, process.stderr
     assert process.stderr == ""
+
+
+def test_dumping_data_says_that_it_is_not_supported(run):
+    process = run(QUICK, ACL_DUMP_DATA="1")
+    assert process.returncode == 0 and process.stderr.count("ACL_DUMP_DATA=1 is ignored") == 1
+    assert run(QUICK, ACL_DUMP_DATA="0").stderr == ""
+
+
+@pytest.mark.parametrize("text", ["", "no json", "{", '{"a": 1,}', '{"a" 1}', "[1 2]", '{"a": "b}', "{} {}", '{"a": 1-2}', None])
+def test_configuration_of_aclinit_must_be_json(run, tmp_path, text):
+    path = tmp_path / "acl.json"
+    if text is not None:
+        path.write_text(text)
+    process = run(QUICK, TORCH_ACL_INIT_CONFIG_PATH=str(path))
+    assert process.returncode and f"TORCH_ACL_INIT_CONFIG_PATH={path}" in process.stderr
+
+
+@pytest.mark.parametrize("text", ["{}", ' {"dump": {"list": [1, -2.5e3, true, null, "a\\"b"]}, "x": []}\n'])
+def test_configuration_of_aclinit(run, tmp_path, text):
+    (tmp_path / "acl.json").write_text(text)
+    assert run(QUICK, TORCH_ACL_INIT_CONFIG_PATH=str(tmp_path / "acl.json")).returncode == 0
 
 
 def test_training_gives_the_numbers_of_the_cpu(run):

@@ -5,6 +5,7 @@ Needs libcst (pip install "torch_npu[migrate]"). See cuda_names.py for what beco
 
 import re
 import types
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -76,7 +77,9 @@ class _Visitor(cst.CSTVisitor):
 
     def __init__(self, wrapper: MetadataWrapper, path: str) -> None:
         super().__init__()
-        self.path, self.edits, self.findings = path, [], []
+        self.path = path
+        self.edits: list[Edit] = []
+        self.findings: list[Finding] = []
         self.imports, self.imports_torch_npu = _Imports(), False
         self.spans = wrapper.resolve(ByteSpanPositionProvider)
         self.parents = wrapper.resolve(ParentNodeProvider)
@@ -102,7 +105,7 @@ class _Visitor(cst.CSTVisitor):
             name = _code(alias.name)
             self.imports_torch_npu |= name.split(".")[0] == "torch_npu"
             if alias.asname:
-                self.imports.names[alias.asname.name.value] = name
+                self.imports.names[_code(alias.asname.name)] = name
             else:
                 self.imports.names[name.split(".")[0]] = name.split(".")[0]
             if name in cuda_names.REMOVED_IMPORTS and len(node.names) == 1:
@@ -121,7 +124,7 @@ class _Visitor(cst.CSTVisitor):
         missing = set()
         for alias in node.names:
             name = _code(alias.name)
-            local = alias.asname.name.value if alias.asname else name
+            local = _code(alias.asname.name) if alias.asname else name
             self.imports.names[local] = f"{module}.{name}"
             if module == "torch" and name == "cuda":
                 text = "npu" if alias.asname else "npu as cuda"
@@ -129,23 +132,24 @@ class _Visitor(cst.CSTVisitor):
             elif is_cuda and cuda_names.on_npu(f"{module}.{name}") is None:
                 missing.add(f"{module}.{name}")
         if missing:
-            self._cannot_split(node, module, missing)
-        elif is_cuda:
+            self._cannot_split(node.names, module, missing)
+        elif is_cuda and node.module is not None:
             self._module(node.module, module)
         self._skip_children(node)
 
-    def _cannot_split(self, node: cst.ImportFrom, module: str, missing: set[str]) -> None:
+    def _cannot_split(self, names: Sequence[cst.ImportAlias], module: str, missing: set[str]) -> None:
         """One name that npu lacks keeps the whole import as it is: the others are named too."""
-        for alias in node.names:
+        for alias in names:
             name = f"{module}.{_code(alias.name)}"
             apart = f"import it from {cuda_names.on_npu(module)}, apart from the others"
             self._find(Kind.UNSUPPORTED, alias, name, cuda_names.why_not(name) if name in missing else apart)
 
     def _module(self, node: cst.BaseExpression, name: str) -> None:
-        if cuda_names.on_npu(name) is None:
+        ours, part = cuda_names.on_npu(name), _cuda_part(node)
+        if ours is None or part is None:
             self._find(Kind.UNSUPPORTED, node, name, cuda_names.why_not(name))
         else:
-            self._replace(_cuda_part(node), "npu", name, cuda_names.on_npu(name))
+            self._replace(part, "npu", name, ours)
 
     def _skip_children(self, node: cst.CSTNode) -> None:
         stack = list(node.children)
@@ -193,7 +197,7 @@ class _Visitor(cst.CSTVisitor):
                 self._replace(node.attr, renamed, name, target)
 
     def _is_argument_of_type(self, node: cst.CSTNode) -> bool:
-        call = self.parents.get(self.parents.get(node))
+        call = self.parents.get(self.parents[node])
         return isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "type"
 
     def _default_tensor_type(self, node: cst.Call, name: str) -> None:
@@ -240,7 +244,7 @@ class _Visitor(cst.CSTVisitor):
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         """A method named cuda is called as .npu() from now on. A property of that name is read as .cuda, which stays."""
-        parent = self.parents.get(self.parents.get(node))
+        parent = self.parents.get(self.parents[node])
         decorators = [_code(decorator.decorator) for decorator in node.decorators]
         is_property = any("property" in text or text.startswith("cuda.") for text in decorators)
         if node.name.value == "cuda" and isinstance(parent, cst.ClassDef) and not is_property:
@@ -281,14 +285,14 @@ class _Visitor(cst.CSTVisitor):
                 return False
             call = self.parents.get(parent)
             function = call.func if isinstance(call, cst.Call) else None
-            if isinstance(function, cst.Name) and function.value in _NAME_FUNCTIONS:
+            if isinstance(call, cst.Call) and isinstance(function, cst.Name) and function.value in _NAME_FUNCTIONS:
                 return function.value in ("getattr", "hasattr") and self.imports.dotted(call.args[0].value) == "torch"
         return True
 
 
 def _is_object(name: str) -> bool:
     """Whether the owner of the last part is no module, so that the last part is an attribute of an object."""
-    owner = torch.cuda
+    owner: object = torch.cuda
     for part in name.split(".")[2:-1]:
         owner = getattr(owner, part, None)
     return not isinstance(owner, types.ModuleType)

@@ -99,7 +99,8 @@ def markdown_table() -> str:
 
 def _difference(name: str) -> str:
     """What a user notices: a remark, and the parameters and methods that npu's object lacks."""
-    cuda, npu = (functools.reduce(getattr, text.split("."), torch) for text in (f"cuda.{name}", on_npu(f"torch.cuda.{name}")[6:]))
+    ours = on_npu(f"torch.cuda.{name}") or ""
+    cuda, npu = (functools.reduce(getattr, text.split("."), torch) for text in (f"cuda.{name}", ours.removeprefix("torch.")))
     parts = [DIFFERENCES[name]] if name in DIFFERENCES else []
     missing = [word for word in _words(cuda) if word not in _words(npu)]
     if missing and not name.endswith("Tensor"):  # those make tensors, and are none themselves

@@ -15,9 +15,10 @@ exec torchrun --nproc_per_node="${{NPUS:-8}}" --master_port="${{MASTER_PORT:-296
 def edits_for_distributed(wrapper: MetadataWrapper, model: str) -> list[Edit]:
     visitor = _Distributed(wrapper, model)
     wrapper.visit(visitor)
-    if visitor.last_model is None:
+    last_model = visitor.last_model
+    if last_model is None:
         raise ValueError(f"no assignment to `{model}` was found; cure: name the variable that holds the model with -t")
-    return visitor.edits + [visitor.wrap_model()]
+    return visitor.edits + [visitor.wrap_model(last_model)]
 
 
 class _Distributed(cst.CSTVisitor):
@@ -25,7 +26,9 @@ class _Distributed(cst.CSTVisitor):
 
     def __init__(self, wrapper: MetadataWrapper, model: str) -> None:
         super().__init__()
-        self.model, self.edits, self.last_model = model, [], None
+        self.model = model
+        self.edits: list[Edit] = []
+        self.last_model: cst.SimpleStatementLine | None = None
         self.module = wrapper.module
         self.text = wrapper.module.code.encode()
         self.spans = wrapper.resolve(ByteSpanPositionProvider)
@@ -37,8 +40,8 @@ class _Distributed(cst.CSTVisitor):
                 if isinstance(target, cst.Name) and target.value == self.model:
                     self.last_model = node
 
-    def wrap_model(self) -> Edit:
-        span = self.spans[self.last_model]
+    def wrap_model(self, assignment: cst.SimpleStatementLine) -> Edit:
+        span = self.spans[assignment]
         start = self.text.rfind(b"\n", 0, span.start) + 1
         indent = self.text[start : span.start].decode()
         line = (
@@ -60,7 +63,7 @@ class _Distributed(cst.CSTVisitor):
         choice = self.module.code_for_node(shuffle.value) if shuffle else "False"
         sampler = f"torch.utils.data.distributed.DistributedSampler({self.module.code_for_node(dataset)}, shuffle={choice})"
         tip = "each card reads its own part of the data"
-        if shuffle:
+        if shuffle and shuffle.keyword:
             span = self.spans[shuffle.keyword], self.spans[shuffle.value]
             self.edits.append(Edit(span[0].start, span[1].start + span[1].length, f"sampler={sampler}", "DataLoader", tip))
         else:

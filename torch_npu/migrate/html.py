@@ -112,7 +112,8 @@ def _words(a: str, b: str) -> tuple[str, str]:
     old, new = re.findall(r"\w+|\W", a), re.findall(r"\w+|\W", b)
     if max(len(old), len(new)) > _MARKED_WORDS:
         return escape(a), escape(b)
-    left, right = [], []
+    left: list[str] = []
+    right: list[str] = []
     for tag, a1, a2, b1, b2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         for words, line in ((old[a1:a2], left), (new[b1:b2], right)):
             text = escape("".join(words))

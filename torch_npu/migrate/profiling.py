@@ -107,7 +107,7 @@ def run_script(script: str, arguments: list[str], device: str, json_file: Path |
         transfer_to_npu.apply()
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).resolve().parent))
-    failure = None
+    failure: BaseException | None = None
     profile = OperatorProfile()
     try:
         with profile:

@@ -4,6 +4,7 @@ of torch.cuda those of its counterpart in torch.npu. What was compiled while cud
 
 import inspect
 import sys
+from typing import Any
 
 import torch
 
@@ -61,7 +62,8 @@ def _fill() -> None:
 
     _empty()
     handlers = _dynamo_rules.handlers()
-    tables = (functions.constant_fold_functions, functions.constant_fold_functions_need_guards, handlers,
+    rules: Any = trace_rules.torch_name_rule_map
+    tables: tuple[Any, ...] = (functions.constant_fold_functions, functions.constant_fold_functions_need_guards, handlers,
               streams._stream_fn_to_variable_cls)  # fmt: skip
     for name, old, new in _pairs:
         for table in tables:
@@ -80,9 +82,9 @@ def _fill() -> None:
             if counterpart in table:
                 _set(table, new, table[counterpart])
         rule = TorchInGraphFunctionVariable if short in _dynamo_rules.IN_GRAPH else SkipFunctionVariable
-        named = next((table for table in trace_rules.torch_name_rule_map if name in table), trace_rules.manual_torch_name_rule_map)
+        named: Any = next((table for table in rules if name in table), trace_rules.manual_torch_name_rule_map)
         _set(named, name, rule)
-    _remove(functions.constant_fold_functions, torch.cuda.is_available)  # its answer depends on who asks
+    _remove(tables[0], torch.cuda.is_available)  # its answer depends on who asks
     _set(handlers, torch.cuda.is_available, _is_available)
     trace_rules.clear_lru_cache()
 

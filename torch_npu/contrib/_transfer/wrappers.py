@@ -88,6 +88,11 @@ def counting(original: Callable, row: Row) -> Callable:
 class _StandIn(type):
     """The type of a stand-in class: it makes objects of `original`, and counts as `original` for isinstance and issubclass."""
 
+    _original: type
+    _parameter: Parameter
+    _row: Row
+    _stand_in: type
+
     def __call__(cls, *args, **kwargs):
         args = cls._parameter.apply(args, kwargs)
         cls._row.uses += 1

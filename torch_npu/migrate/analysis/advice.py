@@ -14,6 +14,16 @@ PRECISION: dict[str, str] = {
     "torch.backends.cudnn.allow_tf32": "TF32 is CUDA's; npu's counterpart is torch.npu.conv.allow_hf32",
 }
 
+# dtype -> chips that refuse it in nearly every operator, whatever softnpu does: softnpu/soc_limits.yaml, with sources.
+HARDWARE: dict[str, str] = {
+    "bfloat16": "Ascend910A, Ascend910ProB",
+    "float64": "every Ascend chip",
+    "uint64": "every Ascend chip",
+    "complex32": "every Ascend chip",
+    "float8_e4m3fn": "every Ascend chip",
+    "float8_e5m2": "every Ascend chip",
+}
+
 PERFORMANCE: dict[str, str] = {
     "torch.Tensor.item": "waits for the card; in a loop, collect values and read them at the end",
     "torch.Tensor.nonzero": "its result's size depends on data, so it waits for the card",
@@ -36,8 +46,6 @@ _AFFINITY: dict[str, str] = {
     "torch.optim.RMSprop": "optim.NpuFusedRMSprop",
     "apex.optimizers.FusedAdam": "optim.NpuFusedAdam",
     "torch.nn.functional.scaled_dot_product_attention": "npu_fusion_attention",
-    "torch.nn.LSTM": "npu_lstm",
-    "torch.nn.GRU": "npu_gru",
 }
 
 CUDA_PACKAGES: dict[str, str] = {

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from torch_npu.migrate import project, report
-from torch_npu.migrate.analysis import apis
+from torch_npu.migrate.analysis import advice, apis
 from torch_npu.migrate.analysis.dtypes import DIFFERS, dtypes_of
 from torch_npu.migrate.analysis.native import NATIVE_SUFFIXES, analyse_native, native_operators
 from torch_npu.migrate.analysis.operators import Support
@@ -93,7 +93,8 @@ def summarise(analyses: list[Analysis], seconds: float) -> dict:
             worst = max(reachable) if reachable else (Support.NONE if found else None)
             rows.append({
                 "api": api, "uses": count, "certain": is_certain, "support": str(worst) if worst is not None else "",
-                "dtypes": dtypes_of(api, worst),
+                "dtypes": (kinds := dtypes_of(api, worst)),
+                "refused_by_hardware": {dtype: socs for dtype, socs in advice.HARDWARE.items() if dtype in kinds},
                 "operators": [{"name": op.name, "support": str(op.support), "dtypes": dtypes_of(op.name, op.support)} for op in found],
             })  # fmt: skip
     lines = sum(analysis.lines for analysis in analyses)
@@ -122,6 +123,10 @@ def _operators(api: str):
     return apis.operators_of(api)
 
 
+def _common_limits() -> dict[str, str]:
+    return {dtype: advice.HARDWARE[dtype].replace("every Ascend chip", "all Ascend chips") for dtype in ("float64", "bfloat16")}
+
+
 def table(result: dict) -> str:
     """What a person reads: APIs that do not simply run on npu, then counts."""
     lines = []
@@ -136,6 +141,9 @@ def table(result: dict) -> str:
             lines.append(f"{finding['kind']:<15} {finding['file']}:{finding['line']} {finding['api']}: {finding['tip']}")
     float64 = sum(finding["kind"] == Kind.PRECISION.value for finding in result["findings"])
     lines += [f"warning: {float64} places touch precision (float64, TF32), see api_precision_advice"] if float64 else []
+    if any(row["certain"] and "float64" in row["refused_by_hardware"] for row in result["apis"]):
+        lines.append("note: dtypes are what softnpu takes; " + "; ".join(f"{socs} refuse {dtype}" for dtype, socs in _common_limits().items())
+                     + ", see refused_by_hardware in the JSON")  # fmt: skip
     lines += [f"error      {error['file']}: {error['error']}" for error in result["errors"]]
     for name, found in result.get("third_party", {}).items():
         missing = f", not supported: {', '.join(found['unsupported'])}" if found["unsupported"] else ""

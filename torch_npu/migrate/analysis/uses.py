@@ -8,6 +8,7 @@ import ast
 import functools
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -108,7 +109,8 @@ class _Collector:
     has dealt with the children too."""
 
     def __init__(self, imports: Imports) -> None:
-        self.imports, self.uses = imports, []
+        self.imports = imports
+        self.uses: list[Use] = []
 
     def collect(self, tree: ast.AST) -> list[Use]:
         stack = [tree]
@@ -119,7 +121,7 @@ class _Collector:
                 stack += ast.iter_child_nodes(node)
         return self.uses
 
-    def _add(self, node: ast.AST, api: str, certain: bool) -> None:
+    def _add(self, node: Any, api: str, certain: bool) -> None:
         root = node
         while isinstance(root, ast.Attribute):
             root = root.value
