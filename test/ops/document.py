@@ -37,8 +37,10 @@ def matrix(dtypes: list[str], found: dict[str, dict[str, str]]) -> list[str]:
 def hardware() -> list[str]:
     """What the chips refuse although softnpu takes it: softnpu/soc_limits.yaml, which SOFTNPU_STRICT=1 obeys."""
     limits = yaml.safe_load((PAGE.parent.parent / "softnpu/soc_limits.yaml").read_text())
-    lines = ["## What hardware refuses", "", "The tables below are measured on softnpu. Chips are known to refuse more; `SOFTNPU_STRICT=1` makes "
-             "softnpu refuse it too. What nobody has reported is not listed.", "", "| what | chips | but not in | source |", "|---|---|---|---|"]  # fmt: skip
+    lines = ["## What hardware refuses", "",
+             "The tables below are measured on softnpu. Chips are known to refuse more; `SOFTNPU_STRICT=1` makes "
+             "softnpu refuse it too. What nobody has reported is not listed.", "",
+             "| what | chips | but not in | source |", "|---|---|---|---|"]  # fmt: skip
     for row in limits["types"]:
         but = ", ".join(f"`{name}`" for name in row.get("except", {}))
         lines.append(f"| {', '.join(row['dtypes'])} in any operator | {', '.join(row.get('socs', ['every']))} | {but} | {row['source']} |")

@@ -49,8 +49,10 @@ def converted(code: str, **options) -> str:
         ('os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "a:b"', 'os.environ["PYTORCH_NPU_ALLOC_CONF"] = "a:b"'),
         ('lib.impl("f", g, "CUDA")', 'lib.impl("f", g, "PrivateUse1")'),
         ('torch.library.Library("a", "IMPL", "CUDA")', 'torch.library.Library("a", "IMPL", "PrivateUse1")'),
-        ('@torch.library.impl(lib, "f", "AutogradCUDA")\ndef f(): pass', '@torch.library.impl(lib, "f", "AutogradPrivateUse1")\ndef f(): pass'),
-        ('torch.library.custom_op("a::b", mutates_args=(), device_types="cuda")', 'torch.library.custom_op("a::b", mutates_args=(), device_types="npu")'),
+        ('@torch.library.impl(lib, "f", "AutogradCUDA")\ndef f(): pass',
+         '@torch.library.impl(lib, "f", "AutogradPrivateUse1")\ndef f(): pass'),
+        ('torch.library.custom_op("a::b", mutates_args=(), device_types="cuda")',
+         'torch.library.custom_op("a::b", mutates_args=(), device_types="npu")'),
         ('print("CUDA")', 'print("CUDA")'),
         ("torch . cuda  .synchronize()", "torch . npu  .synchronize()"),
         ("torch.cuda.Stream().wait_event(e)", "torch.npu.Stream().wait_event(e)"),
@@ -390,7 +392,7 @@ def test_progress_is_a_bar_on_a_terminal():
         def isatty(self):
             return True
 
-    entries = [types.SimpleNamespace(path=f"{index}.py") for index in range(3)]
+    entries = [types.SimpleNamespace(shown=f"{index}.py") for index in range(3)]
     terminal, pipe = Terminal(), io.StringIO()
     assert list(Progress(terminal).over(entries)) == list(Progress(pipe).over(entries)) == entries
     assert f"[{'#' * 30}] 3/3 2.py" in terminal.getvalue() and pipe.getvalue() == ""

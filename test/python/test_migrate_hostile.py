@@ -59,7 +59,8 @@ def test_file_names_of_any_bytes(tmp_path, name, capsys):
     capsys.readouterr().out.encode()  # can be printed
 
 
-@pytest.mark.parametrize("code", ["x = 1\ny = x.cuda()\n" * 1000, "import torch\n" + "\n" * 20000 + "x.cuda(\n", CUDA + "\n" * 20000 + "x.cuda()\n",
+@pytest.mark.parametrize("code", ["x = 1\ny = x.cuda()\n" * 1000,
+                                  "import torch\n" + "\n" * 20000 + "x.cuda(\n", CUDA + "\n" * 20000 + "x.cuda()\n",
                                   "/*" * 100_000, "x = '" + "cuda " * 100_000 + "'\nimport torch\ntorch.ones(1).cuda()\n"],
                          ids=["alternating", "blank lines, bad", "blank lines", "comments", "long line"])  # fmt: skip
 def test_long_sources_take_linear_time(tmp_path, code):

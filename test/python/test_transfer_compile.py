@@ -204,8 +204,7 @@ print("trained", trainer.train().global_step, trainer.model.layer.weight.device.
 def dynamo_tables():
     """What Dynamo looks functions up in, and TorchScript's table of builtins."""
     from torch._dynamo import trace_rules, utils
-    from torch._dynamo.variables import ctx_manager, streams, tensor
-    from torch._dynamo.variables import torch as functions
+    from torch._dynamo.variables import ctx_manager, streams, tensor, torch as functions
     from torch._dynamo.variables.user_defined import UserDefinedClassVariable
     from torch.jit import _builtins
 
@@ -218,7 +217,8 @@ def dynamo_tables():
 
 
 def test_undo_leaves_nothing_in_the_tables_of_dynamo_and_torchscript():
-    import torch._dynamo
+    import torch._dynamo  # noqa: F401
+
     from torch_npu.contrib import transfer_to_npu
 
     transfer_to_npu.undo()

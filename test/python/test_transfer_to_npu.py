@@ -453,7 +453,8 @@ print("ASCEND_RT_VISIBLE_DEVICES" in os.environ, "ASCEND_LAUNCH_BLOCKING" in os.
     assert check(code, CUDA_VISIBLE_DEVICES="", ASCEND_RT_VISIBLE_DEVICES=None) == "0"
 
 
-@pytest.mark.parametrize(("variable", "value"), [("CUDA_VISIBLE_DEVICES", "GPU-8932f937"), ("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync")])
+@pytest.mark.parametrize(("variable", "value"),
+                         [("CUDA_VISIBLE_DEVICES", "GPU-8932f937"), ("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync")])  # fmt: skip
 def test_environment_variables_that_npu_cannot_honour_are_refused(run, variable, value):
     names = {"ASCEND_RT_VISIBLE_DEVICES": None, "PYTORCH_NPU_ALLOC_CONF": None, variable: value}
     process = run("import torch, torch_npu\nfrom torch_npu.contrib import transfer_to_npu", **names)
@@ -465,9 +466,9 @@ def test_pinned_asks_about_npu_and_cuda_memory_is_not_exposed(transfer):
     x = torch.ones(2).cuda()
     assert not hasattr(x, "__cuda_array_interface__")
     with pytest.raises(AttributeError, match="an npu tensor has no CUDA memory"):
-        x.__cuda_array_interface__
+        x.__cuda_array_interface__  # noqa: B018
     with pytest.raises(AttributeError, match="non-CUDA tensor"):
-        torch.ones(2).__cuda_array_interface__
+        torch.ones(2).__cuda_array_interface__  # noqa: B018
 
 
 def test_memory_timeline_of_a_card(transfer, tmp_path):
@@ -495,8 +496,8 @@ def test_operators_that_a_script_registers_for_cuda(transfer):
     library.define("g(Tensor x) -> Tensor")
     library.impl("f", lambda x: x + 1, "CUDA")
     torch.library.impl(library, "g", "CUDA")(lambda x: x + 2)
-    torch.library.define("transfer_test3::h", "(Tensor x) -> Tensor", lib=library)
-    torch.library.impl("transfer_test3::h", "cuda", lib=library)(lambda x: x + 3)
+    torch.library.define("transfer_test3::h", "(Tensor x) -> Tensor")
+    torch.library.impl("transfer_test3::h", "cuda")(lambda x: x + 3)
     x = torch.ones(1).cuda()
     assert double(x).item() == 2 and double(x.cpu()).item() == 20
     assert [torch.ops.transfer_test2.f(x).item(), torch.ops.transfer_test2.g(x).item(), torch.ops.transfer_test3.h(x).item()] == [2, 3, 4]
@@ -505,7 +506,7 @@ def test_operators_that_a_script_registers_for_cuda(transfer):
 @pytest.mark.parametrize("call", ["cuda.profiler.start()", "cuda.profiler.stop()", "cuda.nccl.version()", "cuda.comm.broadcast(1, [0])",
                                   "cuda._sleep(10)", "autograd.profiler.emit_nvtx()"])  # fmt: skip
 def test_what_only_cuda_has_explains_itself(transfer, call):
-    import torch.cuda.comm
+    import torch.cuda.comm  # noqa: F401
 
     with pytest.raises(NotImplementedError, match=rf"torch\.{call.partition('(')[0]}: \w.*"):
         eval(f"torch.{call}")

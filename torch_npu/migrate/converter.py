@@ -41,7 +41,7 @@ def convert_source(source: bytes, path: str, options: Options | None = None, dis
 
         edits += edits_for_distributed(wrapper, options.target_model)
     if edits:
-        edits = [*edits, *insert_import(wrapper, options.specify_device, visitor.imports_torch_npu, distributed)]
+        edits = [*insert_import(wrapper, options.specify_device, visitor.imports_torch_npu, distributed), *edits]
         # libcst drops blanks at the very end of some files; up to there its text is the source's.
         last = max(edit.end for edit in edits)
         if module.code.encode()[:last] != text[:last]:

@@ -8,8 +8,7 @@ import torch
 from torch._dynamo import trace_rules, utils
 from torch._dynamo.guards import GuardBuilder, install_guard
 from torch._dynamo.source import AttrSource, CallFunctionNoArgsSource, ImportSource
-from torch._dynamo.variables import ConstantVariable, TorchInGraphFunctionVariable
-from torch._dynamo.variables import torch as functions
+from torch._dynamo.variables import ConstantVariable, TorchInGraphFunctionVariable, torch as functions
 from torch._dynamo.variables.ctx_manager import GenericDeviceVariable, _device_context_manager_map
 from torch._dynamo.variables.streams import StreamVariable, _stream_fn_to_variable_cls
 from torch._dynamo.variables.user_defined import UserDefinedClassVariable

@@ -54,9 +54,7 @@ def _remove(table: dict, key: object) -> None:
 
 def _fill() -> None:
     from torch._dynamo import trace_rules
-    from torch._dynamo.variables import SkipFunctionVariable, TorchInGraphFunctionVariable
-    from torch._dynamo.variables import streams
-    from torch._dynamo.variables import torch as functions
+    from torch._dynamo.variables import SkipFunctionVariable, TorchInGraphFunctionVariable, streams, torch as functions
 
     from torch_npu.npu import _dynamo_rules
 

@@ -35,6 +35,7 @@ def undo() -> None:
 def before_use() -> None:
     """Called before a redirected call reaches the npu."""
     global _settled
+    _settled = _settled or torch.npu.is_initialized()
     if _settled:
         return
     for cuda, npu in _NAMES.items():
@@ -44,7 +45,6 @@ def before_use() -> None:
         if npu == "PYTORCH_NPU_ALLOC_CONF" and "PYTORCH_ALLOC_CONF" in os.environ:
             continue
         os.environ[npu] = _set[npu] = _on_npu(cuda, value)
-    _settled = torch.npu.is_initialized()
 
 
 def _on_npu(name: str, value: str) -> str:

@@ -9,7 +9,8 @@ from torch_npu.migrate.findings import Finding, Kind
 from torch_npu.migrate.project import NATIVE_SUFFIXES as NATIVE_SUFFIXES
 
 _PATTERNS = [
-    (re.compile(r"\b__global__\s+(?:\w+[\s*&]+){0,16}?(\w+)\s*\("), "a CUDA kernel: write it with torch operators, or as an operator of npu"),
+    (re.compile(r"\b__global__\s+(?:\w+[\s*&]+){0,16}?(\w+)\s*\("),
+     "a CUDA kernel: write it with torch operators, or as an operator of npu"),
     (re.compile(r"\b(\w+)\s*<<<"), "launches a CUDA kernel"),
     (re.compile(r"\b(cuda[A-Z]\w+|cublas\w+|cudnn[A-Z]\w*|cufft\w+|curand\w+|cusparse\w+|nccl[A-Z]\w+|thrust::\w+|cub::\w+)"),
      "a CUDA library: npu's is the CANN C ABI"),

@@ -123,8 +123,9 @@ def _operators(api: str):
     return apis.operators_of(api)
 
 
-def _common_limits() -> dict[str, str]:
-    return {dtype: advice.HARDWARE[dtype].replace("every Ascend chip", "all Ascend chips") for dtype in ("float64", "bfloat16")}
+def _common_limits() -> str:
+    names = {dtype: advice.HARDWARE[dtype].replace("every Ascend chip", "all Ascend chips") for dtype in ("float64", "bfloat16")}
+    return "; ".join(f"{socs} refuse {dtype}" for dtype, socs in names.items())
 
 
 def table(result: dict) -> str:
@@ -142,8 +143,7 @@ def table(result: dict) -> str:
     float64 = sum(finding["kind"] == Kind.PRECISION.value for finding in result["findings"])
     lines += [f"warning: {float64} places touch precision (float64, TF32), see api_precision_advice"] if float64 else []
     if any(row["certain"] and "float64" in row["refused_by_hardware"] for row in result["apis"]):
-        lines.append("note: dtypes are what softnpu takes; " + "; ".join(f"{socs} refuse {dtype}" for dtype, socs in _common_limits().items())
-                     + ", see refused_by_hardware in the JSON")  # fmt: skip
+        lines.append(f"note: dtypes are what softnpu takes; {_common_limits()}, see refused_by_hardware in the JSON")
     lines += [f"error      {error['file']}: {error['error']}" for error in result["errors"]]
     for name, found in result.get("third_party", {}).items():
         missing = f", not supported: {', '.join(found['unsupported'])}" if found["unsupported"] else ""
