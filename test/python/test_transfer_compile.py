@@ -257,3 +257,30 @@ def test_module_moved_inside_a_compiled_function(transfer):
         return net.cuda()(x.cuda())
 
     assert torch.compile(step, backend="aot_eager")(torch.ones(1, 2)).is_cuda
+
+
+def test_undo_leaves_no_attribute_of_any_module_or_class_of_torch_changed(check):
+    """Everything that torch has is looked at, whatever transfer_to_npu says that it changes."""
+    printed = check("""
+import sys
+import torch._dynamo, torch.cuda.comm, torch.cuda.nccl, torch.cuda.profiler, torch.distributed.fsdp, torch.distributed.pipelining
+import torch.library, torch.nested, torch.profiler, torch_npu.contrib._transfer.patches, torch_npu.custom_ops.refused
+
+def everything():
+    modules = [m for name, m in list(sys.modules.items()) if name.split(".")[0] in ("torch", "torch_npu") and "_transfer" not in name]
+    classes = {id(c): c for m in modules for c in list(vars(m).values()) if issubclass(type(c), type) and c.__module__.startswith("torch")}
+    return {(getattr(owner, "__module__", ""), owner.__name__, name): (value, owner) for owner in (*modules, *classes.values())
+            for name, value in list(vars(owner).items()) if name not in ("__warningregistry__", "__abstractmethods__", "_abc_impl")
+            and (callable(value) or hasattr(type(value), "__get__") or "_dynamo" not in str(owner))}
+
+torch_npu.contrib._transfer.patches.apply([])
+torch_npu.contrib._transfer.patches.undo()    # what it imports is imported
+before = everything()
+torch_npu.contrib._transfer.patches.apply([])
+during = everything()
+print(sum(before.get(key, (None,))[0] is not value for key, (value, _) in during.items()) > 250)
+torch_npu.contrib._transfer.patches.undo()
+after = everything()
+print(sorted(".".join(key) for key in {*before, *after} if before.get(key, (None,))[0] is not after.get(key, (None,))[0]))
+""")
+    assert printed.split("\n") == ["True", "[]"]
