@@ -11,6 +11,7 @@
 #   trace       what operators copy between host and device, and wait for; nothing but what test/expect/waits.yaml lists
 #   distributed collectives x types x reductions x sizes and training with 2, 4 and 8 ranks; faults; 200 rounds of init
 #   models      networks trained on CPU and npu side by side, libraries from PyPI, custom operators and contrib, memory over 2,000 steps
+#   packages    training and evaluation packages from PyPI that know the npu, each in an environment of its own; a table
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 sweep=${1:-}
@@ -87,6 +88,8 @@ case "$sweep" in
     python3 test/custom_ops/table.py || failed=1
     python3 test/models/flatness.py || failed=1
     exit $failed ;;
+  packages)
+    python3 test/packages/sweep.py "$@" ;;
   *)
     sed -n '2,14s/^# //p' "$0" >&2
     exit 1 ;;

@@ -24,7 +24,11 @@ EXAMPLES = ROOT / "tools/api_examples"
 
 # page -> (title, modules whose __all__ it lists)
 MODULES = {
-    "torch_npu.npu": ("torch.npu", [f"torch_npu.npu.{part}" for part in ("devices", "streams", "memory", "random", "autocast_utils")]),
+    "torch_npu.npu": (
+        "torch.npu",
+        [f"torch_npu.npu.{part}" for part in ("devices", "streams", "memory", "random", "autocast_utils", "npu_config")],
+    ),
+    "torch_npu.npu.mstx": ("torch.npu.mstx", ["torch_npu.npu.mstx"]),
     "torch_npu.npu.amp": ("torch.npu.amp", ["torch_npu.npu.amp"]),
     "torch_npu.npu.nvtx": ("torch.npu.nvtx", ["torch_npu.npu.nvtx"]),
     "torch_npu.npu.utils": ("torch.npu.utils", ["torch_npu.npu.utils"]),

@@ -1,8 +1,11 @@
 """torch_npu/npu/npu_config.py: settings are checked, kept, read back, and reach the operators and CANN's compiler."""
 
 import inspect
+import shutil
+import subprocess
 import threading
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -122,20 +125,37 @@ print(option(14))
     assert check(RUNTIME + code) == "01 11 10"
 
 
-def test_a_product_asks_for_the_precision_that_is_set(monkeypatch):
-    from torch_npu import _C
+# As the official plugin calls them: convolutions follow torch.npu.conv, products torch.npu.matmul, pooling neither.
+@pytest.mark.parametrize("settings, convolution, product", [
+    ("", 3, 0),
+    ("torch.npu.conv.allow_hf32, torch.npu.matmul.allow_hf32 = False, True", 0, 3),
+    ("torch.npu.set_option({'ALLOW_CONV_HF32': 'enable', 'ALLOW_MATMUL_HF32': 'enable'})", 3, 3),
+    ("torch.npu.matmul.cube_math_type = torch.npu.CubeMathType.USE_FP16; torch.npu.matmul.allow_hf32 = True", 3, 2),
+    ("torch.npu.matmul.cube_math_type = torch.npu.CubeMathType.USE_FP32_ADD", 3, 4),
+])  # fmt: skip
+def test_operators_are_called_with_the_precision_that_is_set(check, interposer, settings, convolution, product):
+    code = f"""
+{settings}
+x, w = torch.randn(1, 2, 6, 6).npu().requires_grad_(), torch.randn(3, 2, 3, 3).npu().requires_grad_()
+torch.nn.functional.conv2d(x, w).sum().backward()
+torch.mm(torch.randn(4, 4).npu(), torch.randn(4, 4).npu())
+torch.nn.functional.avg_pool2d(x, 2)
+torch.npu.synchronize()
+"""
+    expected = f"Convolution={convolution} ConvolutionBackward={convolution} Mm={product} AvgPool2d=0"
+    assert check(code, LD_PRELOAD=interposer) == expected
 
-    seen = []
-    monkeypatch.setattr(npu_config, "_C", type("Spy", (), {
-        "set_compile_option": _C.set_compile_option,
-        "set_product_math_type": lambda value: (seen.append(("product", value)), _C.set_product_math_type(value)),
-        "set_convolution_math_type": lambda value: (seen.append(("conv", value)), _C.set_convolution_math_type(value)),
-    }))  # fmt: skip
-    torch.npu.matmul.allow_hf32 = True
-    torch.npu.conv.allow_hf32 = False
-    torch.npu.matmul.cube_math_type = torch.npu.CubeMathType.USE_FP16
-    torch.npu.matmul.allow_hf32 = False
-    assert seen == [("product", 3), ("conv", 3), ("product", 3), ("conv", 0), ("product", 2), ("conv", 0), ("product", 2), ("conv", 0)]
+
+@pytest.fixture(scope="module")
+def interposer(tmp_path_factory):
+    """A library that prints what arrives at the operator library."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    library = tmp_path_factory.mktemp("interposer") / "math_types.so"
+    source = Path(__file__).with_name("math_types.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return str(library)
 
 
 @pytest.mark.parametrize("settings, error, words", [
