@@ -74,7 +74,7 @@ void check_same_device(const char* op, std::initializer_list<const Tensor*> tens
 // Indices of `self`, of which some may be on the CPU: torch takes those for tensors of every device.
 std::vector<std::optional<Tensor>> indices_of(const Tensor& self, at::IOptTensorListRef indices);
 
-// 0 keeps float32 in matrix products, 1 lets the device use its reduced precision (torch.npu.matmul.allow_hf32).
+// How exact matrix products of float32 are (torch.npu.matmul): a cubeMathType, see cube_math.h.
 int8_t cube_math_type();
 
 }  // namespace npu::ops
