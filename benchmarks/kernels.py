@@ -24,7 +24,9 @@ def cases(device: str) -> dict[str, tuple]:
         return torch.randn(*shape).to(device)
 
     matrix, image, kernel = random(1024, 1024), random(8, 32, 56, 56), random(64, 32, 3, 3)
-    rows, weight, bias = random(2048, 1024), random(1024), random(1024)
+    rows, more_rows, weight, bias = random(2048, 1024), random(4096, 1024), random(1024), random(1024)
+    large = torch.ones(64 << 20, device=device)
+    spare = torch.empty_like(large)
     query, key, value = (random(4, 8, 256, 64) for _ in range(3))
     table, ids = random(30000, 256), torch.randint(30000, (8192,)).to(device)
     numbers, places = random(1 << 20), torch.randint(1024, (2048, 512)).to(device)
@@ -35,6 +37,8 @@ def cases(device: str) -> dict[str, tuple]:
         "conv2d 8x32x56x56, 64 of 3x3": (lambda: F.conv2d(image, kernel, padding=1), 1.05),
         "softmax 2048 x 1024": (lambda: rows.softmax(-1), 1.05),
         "layer_norm 2048 x 1024": (lambda: F.layer_norm(rows, (1024,), weight, bias), 1.05),
+        "layer_norm 4096 x 1024": (lambda: F.layer_norm(more_rows, (1024,), weight, bias), 1.05),
+        "copy 256 MB": (lambda: spare.copy_(large), 1.05),
         "SDPA 4x8x256x64": (lambda: F.scaled_dot_product_attention(query, key, value), 1.05),
         "sort 2^20": (lambda: numbers.sort(), 1.05),
         "embedding 8192 of 30000 x 256": (lambda: F.embedding(ids, table), 1.2),

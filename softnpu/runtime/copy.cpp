@@ -24,6 +24,9 @@ namespace softnpu {
 namespace {
 
 constexpr size_t kStaged = 64 * 1024;  // pageable sources up to this size are copied into the task
+constexpr size_t kShare = 4 << 20;     // least that is worth a thread of its own
+
+std::atomic<int (*)()> g_thread_count{nullptr};
 
 // A copy whose arguments are checked and whose addresses are the kernels'.
 struct Plan {
@@ -31,7 +34,14 @@ struct Plan {
   const char* src;
   size_t bytes;
   bool dst_device, src_device;
+  int threads;  // as many as a kernel may use that the calling thread launches
 };
+
+int threads_for(size_t bytes) {
+  if (bytes < 2 * kShare) return 1;
+  auto* const of_this_thread = g_thread_count.load(std::memory_order_relaxed);
+  return of_this_thread ? std::min(config().threads, of_this_thread()) : config().threads;
+}
 
 const char* place(bool device) { return device ? "device" : "host"; }
 
@@ -68,13 +78,17 @@ Plan plan(const CopyRequest& r) {
   if (r.bytes > r.dst_max) fail(ACL_ERROR_RT_PARAM_INVALID, "count %zu is larger than destMax %zu", r.bytes, r.dst_max);
   const bool dst = is_device_address(r.dst), src = is_device_address(r.src);
   check_kind(r, dst, src);
-  if (r.bytes == 0) return {nullptr, nullptr, 0, dst, src};
+  if (r.bytes == 0) return {nullptr, nullptr, 0, dst, src, 1};
   if (!r.dst) fail(ACL_ERROR_INVALID_PARAM, "dst is NULL");
   if (!r.src) fail(ACL_ERROR_INVALID_PARAM, "src is NULL");
   if (dst) check_allocated(r.dst, r.bytes, -1, "dst");
   if (src) check_allocated(r.src, r.bytes, -1, "src");
   return {dst ? kernel_address(r.dst) : static_cast<char*>(r.dst),
-          src ? kernel_address(r.src) : static_cast<const char*>(r.src), r.bytes, dst, src};
+          src ? kernel_address(r.src) : static_cast<const char*>(r.src),
+          r.bytes,
+          dst,
+          src,
+          threads_for(r.bytes)};
 }
 
 void count(const Plan& p) {
@@ -90,7 +104,7 @@ class CopyTask final : public Task {
   CopyTask(const Plan& p, std::unique_ptr<char[]> staged) : plan_(p), staged_(std::move(staged)) {
     plan_.src = staged_.get();
   }
-  void run() override { move_bytes(plan_.dst, plan_.src, plan_.bytes); }
+  void run() override { move_bytes(plan_.dst, plan_.src, plan_.bytes, plan_.threads); }
   std::string describe() const override {
     return "copy of " + std::to_string(plan_.bytes) + " bytes from " + place(plan_.src_device) + " to " +
            place(plan_.dst_device);
@@ -180,13 +194,15 @@ char* checked_fill(void* dst, size_t max, size_t bytes) {
 
 }  // namespace
 
-// One core does not fill the memory bus: a large copy is shared by as many threads as a kernel may use.
-void move_bytes(void* dst, const void* src, size_t bytes) {
-  constexpr size_t kShare = 4 << 20, kPage = 4096;
+void set_thread_count(int (*of_this_thread)()) { g_thread_count = of_this_thread; }
+
+// One core does not fill the memory bus: a large copy is shared.
+void move_bytes(void* dst, const void* src, size_t bytes, int threads) {
+  constexpr size_t kPage = 4096;
   auto* const to = static_cast<char*>(dst);
   auto* const from = static_cast<const char*>(src);
   const bool apart = to + bytes <= from || from + bytes <= to;
-  const size_t shares = apart ? std::min<size_t>(config().threads, bytes / kShare) : 1;
+  const size_t shares = apart ? std::min<size_t>(threads, bytes / kShare) : 1;
   if (shares < 2) {
     memmove(dst, src, bytes);
     return;
@@ -197,6 +213,7 @@ void move_bytes(void* dst, const void* src, size_t bytes) {
   try {
     for (; helpers.size() + 1 < shares; begin += share)
       helpers.emplace_back([=] { memcpy(to + begin, from + begin, share); });
+    g_counters.copy_helpers += helpers.size();
   } catch (const std::exception&) {  // the limit of threads is reached: this one does the rest
   }
   memcpy(to + begin, from + begin, bytes - begin);
@@ -206,7 +223,7 @@ void copy(const CopyRequest& request) {
   current_context();
   const Plan p = plan(request);
   count(p);
-  if (p.bytes) move_bytes(p.dst, p.src, p.bytes);
+  if (p.bytes) move_bytes(p.dst, p.src, p.bytes, p.threads);
 }
 
 // Pageable host memory may change or go as soon as the call returns. A small source is copied into the task; for the

@@ -24,7 +24,12 @@ void fill_async(void* dst, size_t max, int value, size_t bytes, aclrtStream stre
 void value_write(void* address, uint64_t value, aclrtStream stream);
 void value_wait(void* address, uint64_t value, uint32_t condition, aclrtStream stream);
 
-// memmove at the speed of the memory bus. Both addresses are dereferenceable.
-void move_bytes(void* dst, const void* src, size_t bytes);
+// memmove by up to `threads` threads. Both addresses are dereferenceable.
+void move_bytes(void* dst, const void* src, size_t bytes, int threads);
+
+// Who knows how many threads the calling one may compute with: libopapi.so, torch's number. Without it, the configured.
+#pragma GCC visibility push(default)
+void set_thread_count(int (*of_this_thread)());
+#pragma GCC visibility pop
 
 }  // namespace softnpu

@@ -17,9 +17,13 @@ extern "C" uint64_t softnpu_counter(const char* name) {
   const struct {
     const char* name;
     std::atomic<uint64_t>& value;
-  } table[] = {{"h2d_copies", g_counters.h2d_copies},   {"d2h_copies", g_counters.d2h_copies},
-               {"d2d_copies", g_counters.d2d_copies},   {"synchronizations", g_counters.synchronizations},
-               {"allocations", g_counters.allocations}, {"frees", g_counters.frees}};
+  } table[] = {{"h2d_copies", g_counters.h2d_copies},
+               {"d2h_copies", g_counters.d2h_copies},
+               {"d2d_copies", g_counters.d2d_copies},
+               {"synchronizations", g_counters.synchronizations},
+               {"copy_helpers", g_counters.copy_helpers},
+               {"allocations", g_counters.allocations},
+               {"frees", g_counters.frees}};
   for (const auto& counter : table)
     if (strcmp(counter.name, name) == 0) return counter.value.load(std::memory_order_relaxed);
   return UINT64_MAX;

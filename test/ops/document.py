@@ -22,6 +22,10 @@ What torch can do on the CPU it does on npu, with the CPU as reference: forward,
 `torch_npu.utils.op_support()` gives the second table for the device library in use; `torch_npu.utils.fallback_counts()` counts
 what ran on the CPU instead.
 
+Some types the CPU lacks: float16 and bfloat16 of avg_pool3d, cdist, pdist, antialiased interpolation, multi_margin_loss and
+multilabel_margin_loss (computed in float32, rounded once), int32 classes of nll_loss and cross_entropy, integers in histc. Chips do
+not compute with float64: this column holds for softnpu, unless `SOFTNPU_STRICT=1` makes it [as strict](softnpu.md#strict-mode).
+
 """
 
 

@@ -1,0 +1,32 @@
+"""torch.set_num_threads(1) means one thread for copies on the card, too. Counted by softnpu."""
+
+import pytest
+
+CODE = """
+import ctypes
+x = torch.zeros(8 << 20).npu()
+y = torch.empty_like(x)
+with open("/proc/self/maps") as maps:
+    library = ctypes.CDLL(next(line.split()[-1] for line in maps if "libsoftnpu" in line))
+library.softnpu_counter.restype = ctypes.c_uint64
+def helpers():
+    before = library.softnpu_counter(b"copy_helpers")
+    y.copy_(x)
+    y.cpu()
+    torch.npu.synchronize()
+    return library.softnpu_counter(b"copy_helpers") - before
+counts = []
+for threads in (1, 2):
+    torch.set_num_threads(threads)
+    counts.append(helpers())
+print(counts[0], counts[1] > 0)
+"""
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_copy_takes_as_many_threads_as_torch_has(check, level):
+    assert check(CODE, SOFTNPU_THREADS="2", TASK_QUEUE_ENABLE=str(level)) == "0 True"
+
+
+def test_a_card_with_one_thread_copies_with_one(check):
+    assert check(CODE, SOFTNPU_THREADS="1") == "0 False"
