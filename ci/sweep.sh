@@ -10,6 +10,7 @@
 #   random      elementwise operators and reductions on seeded random inputs, and inputs of more than 2^31 bytes; a failing row names its seed
 #   trace       what operators copy between host and device, and wait for; nothing but what test/expect/waits.yaml lists
 #   distributed collectives x types x reductions x sizes and training with 2, 4 and 8 ranks; faults; 200 rounds of init
+#   mutants     small mistakes in torch_npu/, one at a time: the tests of the file must fail; 150 of them, --count N --seed S --paths ...
 #   models      networks trained on CPU and npu side by side, libraries from PyPI, custom operators and contrib, memory over 2,000 steps
 #   packages    training and evaluation packages from PyPI that know the npu, each in an environment of its own; a table
 set -euo pipefail
@@ -78,6 +79,8 @@ case "$sweep" in
   distributed)
     python3 test/distributed/sweep.py "$@"
     NPU_TEST_ROUNDS=200 python3 -m pytest -q test/distributed/test_faults.py test/distributed/test_init.py ;;
+  mutants)
+    python3 test/mutation/run.py "$@" ;;
   models)
     python3 -c "import transformers" 2>/dev/null || python3 -m pip install --quiet -r test/models/requirements.txt
     # Its requirement is torch for CUDA.
