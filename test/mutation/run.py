@@ -6,8 +6,8 @@
     python test/mutation/run.py --paths npu/amp optim    of some files
     python test/mutation/run.py --only npu/random.py:31  mutants of one line, all of them
 
-Prints a line for each, the share that was caught and the ones that survived. Survivors that do nothing wrong are listed with their
-reason in test/expect/mutants.yaml, and do not count. Ends with code 1 if less than 90 % are caught.
+Prints a line for each, the share that was caught and the others: survived, stuck, or without tests that pass. Mutants that do nothing
+wrong are listed with their reason in test/expect/mutants.yaml, and do not count. Ends with code 1 if less than 90 % are caught.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import itertools
 import multiprocessing
 import os
 import random
+import resource
 import shutil
 import signal
 import sys
@@ -31,6 +32,7 @@ ROOT = HERE.parents[1]
 PACKAGE = ROOT / "torch_npu"
 EQUIVALENT = ROOT / "test/expect/mutants.yaml"
 MUST = 0.9
+PATIENCE = 10  # times the processor time that tests may take, until they are given up
 sys.path.insert(0, str(HERE))
 from operators import Mutant, is_valid, mutants  # noqa: E402
 from tests_of import tests_of  # noqa: E402
@@ -77,7 +79,10 @@ class Selection:
 
 
 def run_tests(copy: Path, tests: list[str], processes: bool, seconds: float) -> str:
-    """"caught", "survived", "no tests" or "time", in a fork of this process, which has imported torch already."""
+    """"caught", "survived", "no tests" or "stuck", in a fork of this process, which has imported torch already.
+
+    Processor time is what is limited: on a busy machine a long wait says nothing about the mutant.
+    """
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)
@@ -88,10 +93,11 @@ def run_tests(copy: Path, tests: list[str], processes: bool, seconds: float) -> 
         del os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"]
         os.chdir(ROOT)
         sys.path.insert(0, str(copy.parent))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
         import pytest
 
         os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests], plugins=[Selection(processes)])))
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE * seconds
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -99,7 +105,7 @@ def run_tests(copy: Path, tests: list[str], processes: bool, seconds: float) -> 
         time.sleep(0.05)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return "time"
+    return "stuck"
 
 
 class Judge:
@@ -116,7 +122,7 @@ class Judge:
             if key not in self.healthy:
                 before = run_tests(self.copy, tests, processes, self.seconds)
                 self.healthy[key] = before == "survived"
-                if before in ("caught", "time"):
+                if before in ("caught", "stuck"):
                     print(f"fails without a mutant ({before}): {' '.join(tests)}{' (processes)' if processes else ''}", flush=True)
             if not self.healthy[key]:
                 continue
@@ -125,7 +131,7 @@ class Judge:
             (self.copy / name).write_text(original)
             if result != "survived":
                 return result
-        return "survived"
+        return "survived" if any(self.healthy[(*tests, processes)] for processes in (False, True)) else "no healthy tests"
 
 
 def judge(part: list[tuple[int, str, Mutant]], total: int, seconds: float, results) -> None:
@@ -144,7 +150,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--paths", nargs="+", default=[], metavar="PREFIX", help="files or folders below torch_npu/")
     parser.add_argument("--only", nargs="+", default=[], metavar="FILE:LINE")
-    parser.add_argument("--seconds", type=float, default=240, help="time that the tests of one mutant may take")
+    parser.add_argument("--seconds", type=float, default=60, help="processor time that the tests of one mutant may take")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
 
@@ -169,11 +175,11 @@ def main() -> int:
     answers = [results.get() for _ in asked]
     for job in jobs:
         job.join()
-    survivors = [(name, mutant) for name, mutant, outcome in answers if outcome == "survived"]
+    survivors = [(name, mutant, outcome) for name, mutant, outcome in answers if outcome != "caught"]
     caught = len(asked) - len(survivors)
     print(f"{caught} of {len(asked)} mutants caught ({100 * caught / max(len(asked), 1):.1f} %), {len(chosen) - len(asked)} equivalent")
-    for name, mutant in sorted(survivors, key=lambda item: (item[0], item[1].line)):
-        print(f"survived: {label(name, mutant)}  (line {mutant.line})")
+    for name, mutant, outcome in sorted(survivors, key=lambda item: (item[0], item[1].line)):
+        print(f"{outcome}: {label(name, mutant)}  (line {mutant.line})")
     return 0 if caught >= MUST * len(asked) else 1
 
 
