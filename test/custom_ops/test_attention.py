@@ -135,6 +135,9 @@ def test_state_of_the_dropout_is_returned():
     *_, seed, offset, numels = npu.npu_fusion_attention(q, k, v, N, "BNSD", keep_prob=0.8, seed=3, offset=5)
     assert (seed, offset) == (3, 5) and numels != 0
     assert npu.npu_fusion_attention(q, k, v, N, "BNSD", seed=3, offset=5)[-1] == 0
+    assert npu.npu_fusion_attention_v2(q, k, v, N, "BNSD", keep_prob=0.8, seed=3, offset=5)[-3:] == (3, 5, numels)
+    for operator in (npu.npu_fusion_attention, npu.npu_fusion_attention_v2):
+        assert operator(q, k, v, N, "BNSD")[-3:] == (0, 0, 0)
 
 
 @pytest.mark.xfail(strict=True, reason="the mask's size is counted from wrong dimensions, but for SBH")

@@ -78,6 +78,15 @@ def test_bert_adam_step_clips():
     torch.testing.assert_close(var.cpu(), expected)
 
 
+@pytest.mark.parametrize("norm, limit", [(0.5, 1.0), (5.0, 0.0), (5.0, -1.0)])
+def test_bert_adam_step_does_not_clip_small_gradients_or_without_a_limit(norm, limit):
+    var, m, v = torch.ones(2, device="npu"), torch.zeros(2, device="npu"), torch.zeros(2, device="npu")
+    g = torch.tensor([0.6, 0.8]) * norm
+    torch_npu.npu_bert_apply_adam(0.1, 0.9, 0.99, 1e-6, g.npu(), limit, norm, 0.5, out=(var, m, v))
+    torch.testing.assert_close(m.cpu(), 0.1 * g)
+    torch.testing.assert_close(v.cpu(), 0.01 * g * g)
+
+
 def test_steps_need_their_tensors():
     with pytest.raises(RuntimeError, match=r"out=\(var, m, v\)"):
         torch_npu.npu_apply_adam(0.9, 0.9, 0.1, 0.9, 0.9, 1e-8, torch.ones(1, device="npu"), False, False)

@@ -184,8 +184,8 @@ def main() -> int:
 
 
 def label(name: str, mutant: Mutant) -> str:
-    """How test/expect/mutants.yaml names a mutant: without its line, which moves."""
-    return " ".join(f"{name} {mutant.function} {mutant.before} -> {mutant.after}".split())
+    """How test/expect/mutants.yaml names a mutant: by its code, because lines move."""
+    return " ".join(f"{name}: {mutant.where} {mutant.before} -> {mutant.after}".split())
 
 
 if __name__ == "__main__":

@@ -24,6 +24,14 @@ def test_some_samples_do_not_show_that_a_row_is_not_needed(rows):
     assert expect.surprises("add", "bool", result("pass"), complete=False) == []
 
 
+def test_a_row_may_be_for_one_level_of_the_task_queue(monkeypatch):
+    monkeypatch.setattr(expect, "listed", lambda name: expect.expand({"add bool out@2": "a reason"} if name == "unsupported" else {}))
+    for level, failing, passing in (("0", 1, 0), ("2", 0, 1)):
+        monkeypatch.setenv("TASK_QUEUE_ENABLE", level)
+        assert len(expect.surprises("add", "bool", result("fail"))) == failing
+        assert len(expect.surprises("add", "bool", result("pass"))) == passing
+
+
 def test_a_failure_without_a_row_is_an_error(rows):
     assert expect.surprises("add", "int64", result("pass")) == []
     for status in ("fail", "fallback", "crash", "hang"):
