@@ -16,7 +16,7 @@ class _Scale(torch.Tensor):
         return self.as_subclass(torch.Tensor)
 
 
-def register(scaler: type) -> None:
+def register(scaler: type[torch.amp.GradScaler]) -> None:
     """`scaler` is torch.amp.GradScaler or a class with an unscale_ of its own."""
     upstream = scaler.unscale_
 

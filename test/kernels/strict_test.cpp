@@ -41,7 +41,8 @@ TEST_F(Strict, float64_is_refused_by_name) {
   test::DeviceTensor<double> x({2}, ACL_DOUBLE, {1, 2}), out({2}, ACL_DOUBLE, {0, 0});
   EXPECT_EQ(ACL(aclnnExpm1GetWorkspaceSize)(x.handle, out.handle, &workspace_, &executor_), ACLNN_ERR_PARAM_INVALID);
   const std::string text = test::message();
-  for (const char* part : {"aclnnExpm1", "'self'", "float64", ACL(aclrtGetSocName)(), "compute in float32", "SOFTNPU_STRICT"})
+  for (const char* part :
+       {"aclnnExpm1", "'self'", "float64", ACL(aclrtGetSocName)(), "compute in float32", "SOFTNPU_STRICT"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
 }
 

@@ -17,7 +17,7 @@ def register() -> None:
     DistributedDataParallel._check_comm_hook = _check_comm_hook
     from torch_npu.distributed.distributed_c10d import is_hccl_available
 
-    dist.is_hccl_available = is_hccl_available  # beside upstream's is_nccl_available()
+    dist.is_hccl_available = is_hccl_available  # type: ignore[attr-defined] # beside upstream's is_nccl_available()
     backend_module()  # now: `from torch_npu._C._distributed_c10d import ProcessGroupHCCL` is the first line of some programs
 
 

@@ -5,6 +5,7 @@ import inspect
 
 import torch
 
+from torch_npu import npu
 from torch_npu.contrib._transfer import table
 
 # Functions outside torch.cuda that mean CUDA without saying so: name -> (name on npu, argument to add or "").
@@ -32,8 +33,8 @@ def on_npu(name: str) -> str | None:
         return "torch.npu"
     if name in table.RENAMED:
         other = table.RENAMED[name]
-        return f"torch.npu.{other}" if hasattr(torch.npu, other) else None
-    owner = torch.npu
+        return f"torch.npu.{other}" if hasattr(npu, other) else None
+    owner: object = npu
     for part in name.split(".")[2:]:
         owner = getattr(owner, part, None)
         if owner is None:

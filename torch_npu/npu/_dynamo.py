@@ -44,11 +44,11 @@ class NpuInterface(DeviceInterface):
     maybe_exchange_device = staticmethod(_C.maybe_exchange_device)
     is_available = staticmethod(devices.is_available)
     synchronize = staticmethod(devices.synchronize)
-    stream = staticmethod(streams.stream)
+    stream = staticmethod(streams.stream)  # type: ignore[assignment] # upstream names torch.Stream, as for its own devices
     current_stream = staticmethod(streams.current_stream)
-    set_stream = staticmethod(streams.set_stream)
-    get_device_properties = staticmethod(devices.get_device_properties)
-    get_compute_capability = staticmethod(devices.get_device_name)
+    set_stream = staticmethod(streams.set_stream)  # type: ignore[assignment]
+    get_device_properties = staticmethod(devices.get_device_properties)  # type: ignore[assignment]
+    get_compute_capability = staticmethod(devices.get_device_name)  # type: ignore[assignment]
     is_bf16_supported = staticmethod(devices.is_bf16_supported)
     memory_allocated = staticmethod(memory.memory_allocated)
 

@@ -69,7 +69,7 @@ def register() -> None:
     for name in (*FOLDED, *FOLDED_WITH_GUARD):
         functions.constant_fold_functions[getattr(torch_npu.npu, name)] = None
     for name in FOLDED_WITH_GUARD:
-        functions.constant_fold_functions_need_guards[getattr(torch_npu.npu, name)] = None
+        functions.constant_fold_functions_need_guards[getattr(torch_npu.npu, name)] = None  # type: ignore[call-overload]
     handlers()[streams.current_stream] = handlers()[torch.accelerator.current_stream]
     handlers()[devices.synchronize] = synchronize
     _stream_fn_to_variable_cls[streams.current_stream] = NpuStreamVariable

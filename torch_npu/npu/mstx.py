@@ -103,4 +103,4 @@ class annotate:
         return annotated
 
 
-mstx.annotate = annotate
+mstx.annotate = annotate  # type: ignore[attr-defined] # the official name

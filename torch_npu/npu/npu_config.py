@@ -8,13 +8,14 @@ import threading
 import warnings
 from collections.abc import Callable
 from enum import IntEnum
+from typing import Any
 
 from torch_npu import _C
 
 __all__ = ["get_mm_bmm_format_nd", "is_jit_compile_false", "set_compile_mode", "set_mm_bmm_format_nd", "set_option"]
 
 _lock = threading.RLock()
-_state = {"conv_hf32": True, "matmul_hf32": False, "cube_math_type": None, "internal_format": False, "mm_bmm_nd": True}
+_state: dict[str, Any] = {"conv_hf32": True, "matmul_hf32": False, "cube_math_type": None, "internal_format": False, "mm_bmm_nd": True}
 _JIT_COMPILE, _ALLOW_HF32 = 10, 14  # ACL_OP_JIT_COMPILE, ACL_ALLOW_HF32
 
 

@@ -6,7 +6,7 @@ import platform
 import torch
 
 import torch_npu
-from torch_npu import _C
+from torch_npu import _C, npu
 from torch_npu.npu import utils as _npu_utils
 
 _PREFIXES = ("ASCEND_", "ACL_", "HCCL_", "SOFTNPU_", "TORCH_NPU_", "PYTORCH_", "TASK_QUEUE_", "OMP_NUM_THREADS")
@@ -23,9 +23,9 @@ def collect_env() -> dict[str, str]:
         report["npu"] = f"not available: {reason}"
     else:
         provider = "softnpu, the embedded software NPU" if torch_npu.is_softnpu() else "CANN"
-        report["runtime"] = f"{provider} {torch.version.cann} in {_C.runtime_path()}"
-        for index in range(torch.npu.device_count()):
-            report[f"npu:{index}"] = str(torch.npu.get_device_properties(index))
+        report["runtime"] = f"{provider} {_npu_utils.get_cann_version()} in {_C.runtime_path()}"
+        for index in range(npu.device_count()):
+            report[f"npu:{index}"] = str(npu.get_device_properties(index))
     for name in sorted(os.environ):
         if name.startswith(_PREFIXES):
             report[name] = os.environ[name]

@@ -6,7 +6,7 @@ What the npu's own variable says, counts; undo() removes what was set here.
 import os
 import re
 
-import torch
+from torch_npu import _C
 
 _NAMES = {
     "CUDA_VISIBLE_DEVICES": "ASCEND_RT_VISIBLE_DEVICES",
@@ -35,7 +35,7 @@ def undo() -> None:
 def before_use() -> None:
     """Called before a redirected call reaches the npu."""
     global _settled
-    _settled = _settled or torch.npu.is_initialized()
+    _settled = _settled or _C.is_initialized()
     if _settled:
         return
     for cuda, npu in _NAMES.items():

@@ -12,6 +12,7 @@ import torch
 from torch.jit import _builtins
 from torch.utils import _device
 
+from torch_npu import npu
 from torch_npu._after_import import after_import
 from torch_npu.contrib._transfer import arguments, dynamo, environment, script, table, wrappers
 from torch_npu.contrib._transfer.report import Report, Row
@@ -41,10 +42,10 @@ def apply(exclude: Iterable[str]) -> None:
     for module, source in table.MODULES.items():
         _mirror(module, importlib.import_module(source), but=REPLACEMENTS)
     for name, ours in table.RENAMED.items():
-        if hasattr(torch.npu, ours):
-            _patch(name, f"is torch.npu.{ours}", lambda _, row, ours=ours: getattr(torch.npu, ours))
+        if hasattr(npu, ours):
+            _patch(name, f"is torch.npu.{ours}", lambda _, row, ours=ours: getattr(npu, ours))
     for name, reason in table.REFUSED.items():
-        if name not in _rows and not hasattr(torch.npu, name.rpartition(".")[2]):
+        if name not in _rows and not hasattr(npu, name.rpartition(".")[2]):
             _patch(name, "refused with a reason", lambda _, row, name=name, reason=reason: wrappers.refusing(name, reason, row))
     for name, make in REPLACEMENTS.items():
         _patch(name, "does on npu what it does on CUDA", make)

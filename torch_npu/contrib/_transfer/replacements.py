@@ -5,11 +5,12 @@ from collections.abc import Callable
 
 import torch
 
+from torch_npu import npu
 from torch_npu.contrib._transfer import arguments, environment
 from torch_npu.contrib._transfer.report import Row
 from torch_npu.contrib._transfer.table import TOLD_THE_TRUTH
 
-_TENSOR_TYPES = {"torch.cuda." + name: "torch.npu." + name for name in dir(torch.npu) if name.endswith("Tensor")}
+_TENSOR_TYPES = {"torch.cuda." + name: "torch.npu." + name for name in dir(npu) if name.endswith("Tensor")}
 
 
 def _tensor_cuda(original, row):
@@ -72,7 +73,7 @@ def _tensor_type(original, row):
 
     def type(self, dtype=None, non_blocking=False, **kwargs):
         if isinstance(dtype, str) and dtype in _TENSOR_TYPES:
-            dtype = getattr(torch.npu, _TENSOR_TYPES[dtype].rpartition(".")[2])
+            dtype = getattr(npu, _TENSOR_TYPES[dtype].rpartition(".")[2])
         if getattr(dtype, "is_npu", False):
             row.uses += 1
             return self.to("npu" if not self.is_npu else self.device, dtype.dtype, non_blocking)
@@ -86,7 +87,7 @@ def _set_default_tensor_type(original, row):
 
     def set_default_tensor_type(t):
         if isinstance(t, str) and t in _TENSOR_TYPES:
-            t = getattr(torch.npu, _TENSOR_TYPES[t].rpartition(".")[2])
+            t = getattr(npu, _TENSOR_TYPES[t].rpartition(".")[2])
         if not getattr(t, "is_npu", False):
             return original(t)
         row.uses += 1
@@ -102,7 +103,7 @@ def is_available_for(module: str) -> bool:
 
     environment.before_use()
     package = module.partition(".")[0]
-    return package not in (*TOLD_THE_TRUTH, *patches.excluded) and torch.npu.is_available()
+    return package not in (*TOLD_THE_TRUTH, *patches.excluded) and npu.is_available()
 
 
 def _is_available(original, row):
@@ -121,7 +122,7 @@ def _get_device_properties(original, row):
         if sys._getframe(1).f_globals.get("__name__", "").startswith("torch._inductor."):
             raise AssertionError("Torch not compiled with CUDA enabled")
         row.uses += 1
-        return torch.npu.get_device_properties(arguments.device(device))
+        return npu.get_device_properties(arguments.device(device))
 
     return get_device_properties
 
@@ -170,7 +171,7 @@ def _default_backends(original: dict, row: Row) -> dict:
 
 def capability() -> tuple[int, int]:
     """What scripts compare with a GPU's: TORCH_NPU_DEVICE_CAPABILITY, or less than any GPU has, so that they take no CUDA path."""
-    return torch.npu.get_device_capability() or (0, 0)
+    return npu.get_device_capability() or (0, 0)
 
 
 def _capability_part(index: int) -> Callable:
@@ -202,7 +203,7 @@ REPLACEMENTS: dict[str, Callable] = {
     "torch_npu._C:_NPUDeviceProperties.minor": _capability_part(1),
     "torch_npu.npu.streams:Stream.cuda_stream": _handle("npu_stream"),
     "torch_npu.npu.streams:Event.cuda_event": _handle("npu_event"),
-    "torch.cuda.amp.common.amp_definitely_not_available": _no_arguments(lambda: not torch.npu.is_available()),
+    "torch.cuda.amp.common.amp_definitely_not_available": _no_arguments(lambda: not npu.is_available()),
     "torch.distributed.is_nccl_available": _is_nccl_available,
     "torch.distributed.distributed_c10d.is_nccl_available": _is_nccl_available,
     "torch.distributed.ProcessGroupNCCL": _process_group_nccl,

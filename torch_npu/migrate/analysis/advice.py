@@ -1,7 +1,5 @@
 """What analysis says about uses that work on npu, or nearly: precision, speed, counterparts made for npu. Data."""
 
-import torch
-
 import torch_npu
 
 PRECISION: dict[str, str] = {
@@ -77,7 +75,7 @@ CUDA_APIS: dict[str, str] = {
 def affinity(api: str) -> str:
     """The name of the counterpart in this build, or nothing."""
     name = _AFFINITY.get(api)
-    for prefix, owner in (("torch_npu", torch_npu), ("torch.npu", torch.npu)):
+    for prefix, owner in (("torch_npu", torch_npu), ("torch.npu", torch_npu.npu)):
         if name and _has(owner, name):
             return f"{prefix}.{name}"
     return ""

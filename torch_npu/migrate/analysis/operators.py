@@ -40,7 +40,7 @@ _COMPOSITE_KEYS = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "Co
 
 @functools.cache
 def _table() -> dict[str, str]:
-    return torch_npu.utils.op_support() if torch.npu.is_available() else {}
+    return torch_npu.utils.op_support() if torch_npu.npu.is_available() else {}
 
 
 def overload_support(name: str) -> Support:
