@@ -94,6 +94,6 @@ case "$sweep" in
   packages)
     python3 test/packages/sweep.py "$@" ;;
   *)
-    sed -n '2,14s/^# //p' "$0" >&2
+    sed -n '2,16s/^# //p' "$0" >&2
     exit 1 ;;
 esac

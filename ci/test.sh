@@ -33,8 +33,11 @@ stage symbols python tools/check_symbols.py build
 stage lint ruff check --quiet .
 stage format formatted
 stage types mypy
+stage aarch64 bash ci/cross_compile.sh
 stage c++ cpp_tests
+stage fuzz bash ci/sweep.sh fuzz --calls 60000 --threads 2
 stage official bash ci/official.sh
+stage cann-like bash ci/cann_like.sh
 stage python pytest -n auto "$@"
 
 if [ -n "$failed" ]; then
