@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <thread>
 
 #include "acl/library.h"
 #include "distributed/hccl_api.h"
@@ -92,16 +93,16 @@ int ended(c10d::Store& store, const std::vector<int>& waited_for) {
 void wait_for_living(c10d::Store& store, const std::vector<std::string>& keys, std::chrono::milliseconds timeout,
                      const std::function<std::vector<int>()>& late) {
   using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds kLook{1000};
+  constexpr std::chrono::milliseconds kNap{10};  // waits that time out would be warned of, one after the other
+  constexpr std::chrono::seconds kLook{1};
   const auto end = Clock::now() + timeout;
+  auto next = Clock::now() + kLook;
   for (int last = -1;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
-    const auto begin = Clock::now();
-    try {
-      return store.wait(keys, std::max(std::min(left, kLook), std::chrono::milliseconds(1)));
-    } catch (const c10::DistStoreError&) {
-      if (Clock::now() >= end || Clock::now() - begin < kLook / 2) throw;
-    }
+    if (store.check(keys)) return;
+    if (Clock::now() >= end) return store.wait(keys, kNap);  // which says what is missing
+    std::this_thread::sleep_for(kNap);
+    if (Clock::now() < next) continue;
+    next = Clock::now() + kLook;
     const int gone = ended(store, late());  // twice: its note may be one of an earlier process that is being replaced
     TORCH_CHECK_WITH(DistBackendError, gone < 0 || gone != last, "Rank ", gone,
                      "'s process has ended before the first collective");
