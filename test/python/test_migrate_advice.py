@@ -13,9 +13,6 @@ from torch_npu.contrib._transfer import table
 from torch_npu.migrate import cuda_names
 from torch_npu.migrate.analysis import advice
 
-# Being added elsewhere in the tree; to be removed from here with that.
-COMING = {"torch.npu.matmul.allow_hf32", "torch.npu.conv.allow_hf32"}
-
 TEXTS = [
     *advice.PRECISION.values(), *advice.PERFORMANCE.values(), *advice.CUDA_PACKAGES.values(), *advice.CUDA_APIS.values(),
     *table.REFUSED.values(), *(f"torch_npu.{name}" for name in advice._AFFINITY.values()),
@@ -27,11 +24,7 @@ NAMES = sorted({name for text in TEXTS for name in re.findall(r"\btorch(?:_npu)?
 
 @pytest.mark.parametrize("name", NAMES)
 def test_recommended_names_exist(name):
-    try:
-        reduce(getattr, name.split(".")[1:], torch_npu if name.startswith("torch_npu") else torch)
-        assert name not in COMING, "it has come: remove it from the list"
-    except AttributeError:
-        assert name in COMING, f"{name} is recommended and does not exist"
+    reduce(getattr, name.split(".")[1:], torch_npu if name.startswith("torch_npu") else torch)
 
 
 def test_tables_hold_names_at_all():
