@@ -32,7 +32,9 @@ def operators(samples: int, chosen: str) -> tuple[int, Counter, list[str]]:
     calls: Counter = Counter()
     for answer in answers.values():
         calls.update(answer.get("fallback_calls", {}))
-    return len(pairs), calls, [line for pair, answer in answers.items() for line in expect.surprises(*pair, answer["checks"])]
+    # What is listed as failing may pass here: the lists are of runs in which the fallback is forbidden.
+    surprises = [line for pair, answer in answers.items() for line in expect.surprises(*pair, answer["checks"], complete=False)]
+    return len(pairs), calls, surprises
 
 
 def main() -> int:
