@@ -22,7 +22,7 @@ def register(scaler: type[torch.amp.GradScaler]) -> None:
 
     @functools.wraps(upstream)
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
-        scale = self._scale
+        scale = getattr(self, "_scale", None)  # a scaler that is not enabled has none
         if scale is None or scale.device.type != "npu":
             return upstream(self, optimizer)
         self._scale = scale.as_subclass(_Scale)

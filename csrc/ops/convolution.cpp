@@ -55,6 +55,7 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_outpu
 Tensor transposed2d(const Tensor& self, const Tensor& weight, at::IntArrayRef kernel_size,
                     const std::optional<Tensor>& bias, at::IntArrayRef stride, at::IntArrayRef padding,
                     at::IntArrayRef output_padding, at::IntArrayRef dilation) {
+  check_same_device("slow_conv_transpose2d", {&self, &weight});  // else upstream would choose this kernel again
   TORCH_CHECK(weight.dim() == 4 && kernel_size.size() == 2 && weight.sizes().slice(2) == kernel_size,
               "slow_conv_transpose2d: kernel_size ", kernel_size,
               " must be the last two of the four dimensions of weight, ", weight.sizes());

@@ -63,6 +63,8 @@ def synchronize(self, tx, *args, **kwargs):
 
 def register() -> None:
     trace_rules.add("torch_npu.npu")  # do not trace into these files, which soon reach C++
+    for module in (torch_npu.npu.amp.autocast_mode, torch_npu.npu.autocast_utils):  # but autocast is plain torch
+        trace_rules.BUILTIN_INLINE_WHEN_CALLED.add(str(module.__file__))
     for name in IN_GRAPH:
         trace_rules.manual_torch_name_rule_map[f"torch_npu.npu.{name}"] = TorchInGraphFunctionVariable
     trace_rules.get_torch_obj_rule_map.cache_clear()
