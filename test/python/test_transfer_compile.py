@@ -171,6 +171,23 @@ print("ok")
     assert printed == "ok"
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_autocast_of_cuda_is_one_graph_whoever_is_imported_first(check, order):
+    printed = check(ORDERS[order] + """
+def answer(x, autocast):
+    with autocast():
+        return x @ x
+x = torch.ones(2, 2, device="npu")
+half, single = torch.compile(answer, backend="eager", fullgraph=True), torch.ones(2, 2)
+for autocast in (torch.cuda.amp.autocast, torch.npu.amp.autocast):
+    assert half(x, autocast).dtype == torch.float16 and half(single, autocast).dtype == torch.float32
+transfer_to_npu.undo()
+assert half(x, torch.npu.amp.autocast).dtype == torch.float16 and half(x, torch.cuda.amp.autocast).dtype == torch.float32
+print("ok")
+""")
+    assert printed == "ok"
+
+
 def test_trainer_with_torch_compile(tmp_path):
     """transformers' Trainer(torch_compile=True) uses the default backend."""
     pytest.importorskip("transformers")
@@ -211,9 +228,10 @@ def dynamo_tables():
     handlers = functions.TorchInGraphFunctionVariable._get_handlers()
     return [*map(dict, trace_rules.torch_name_rule_map), dict(trace_rules.get_torch_obj_rule_map()),
             dict(functions.constant_fold_functions), dict(functions.constant_fold_functions_need_guards), dict(handlers),
-            dict(streams._stream_fn_to_variable_cls), dict(ctx_manager._device_context_manager_map),
-            set(UserDefinedClassVariable._in_graph_classes()), set(utils.common_constant_types), set(trace_rules.SKIP_DIRS),
-            dict(vars(tensor.TensorVariable)), dict(_builtins._get_builtin_table())]  # fmt: skip
+            dict(streams._stream_fn_to_variable_cls), dict(functions.supported_ctx_manager_classes),
+            dict(ctx_manager._device_context_manager_map), set(UserDefinedClassVariable._in_graph_classes()),
+            set(utils.common_constant_types), set(trace_rules.SKIP_DIRS), dict(vars(tensor.TensorVariable)),
+            dict(_builtins._get_builtin_table())]  # fmt: skip
 
 
 def test_undo_leaves_nothing_in_the_tables_of_dynamo_and_torchscript():

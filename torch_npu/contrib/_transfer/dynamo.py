@@ -18,8 +18,8 @@ _changes: list[tuple[dict, object, object]] = []  # table, key, what stood there
 
 
 def redirect(name: str, old: object, new: object) -> None:
-    """Remembers one redirection. Classes are left alone: Dynamo asks them."""
-    if callable(old) and callable(new) and not isinstance(new, type):
+    """Remembers one redirection. Classes are left alone, for Dynamo asks them; all but autocast, which it knows by identity."""
+    if callable(old) and callable(new) and (not isinstance(new, type) or issubclass(new, torch.amp.autocast)):
         _pairs.append((name, old, new))
 
 
@@ -62,7 +62,7 @@ def _fill() -> None:
     handlers = _dynamo_rules.handlers()
     rules: Any = trace_rules.torch_name_rule_map
     tables: tuple[Any, ...] = (functions.constant_fold_functions, functions.constant_fold_functions_need_guards, handlers,
-              streams._stream_fn_to_variable_cls)  # fmt: skip
+              streams._stream_fn_to_variable_cls, functions.supported_ctx_manager_classes)  # fmt: skip
     for name, old, new in _pairs:
         for table in tables:
             if new in table:  # Dynamo was imported after the redirection, and took the new for the old: for good
@@ -72,7 +72,7 @@ def _fill() -> None:
         short = name.rpartition(".")[2]
         if name.startswith("torch.Tensor.") and inspect.ismethoddescriptor(old):  # the wrapper calls what is no method now
             _set(trace_rules.manual_torch_name_rule_map, f"torch._C.TensorBase#{short}", TorchInGraphFunctionVariable)
-        if not name.startswith("torch.cuda."):
+        if not name.startswith("torch.cuda.") or isinstance(new, type):
             continue
         counterpart = getattr(torch_npu.npu, short, _MISSING)
         for table in tables:
