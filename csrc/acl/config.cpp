@@ -8,7 +8,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <string_view>
+
+#include "acl/json.h"
 
 namespace npu::config {
 
@@ -38,63 +39,6 @@ std::vector<std::string> split(const std::string& list, char separator) {
   }
   return parts;
 }
-
-// Whether a text is one JSON value. CANN's libraries read on with what they understand of a broken file.
-class Json {
- public:
-  static bool valid(std::string_view text) {
-    Json json{text};
-    return json.value(0) && (json.space(), json.rest_.empty());
-  }
-
- private:
-  explicit Json(std::string_view text) : rest_(text) {}
-
-  void space() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r\n"), rest_.size())); }
-  bool take(std::string_view token) {
-    space();
-    if (!rest_.starts_with(token)) return false;
-    rest_.remove_prefix(token.size());
-    return true;
-  }
-  bool string() {
-    if (!take("\"")) return false;
-    for (size_t at = 0; at < rest_.size(); ++at) {
-      if (rest_[at] == '\\') {
-        ++at;
-      } else if (rest_[at] == '"') {
-        rest_.remove_prefix(at + 1);
-        return true;
-      }
-    }
-    return false;
-  }
-  bool number() {
-    const size_t end = std::min(rest_.find_first_not_of("+-.eE0123456789"), rest_.size());
-    const std::string digits(rest_.substr(0, end));
-    char* last = nullptr;
-    std::strtod(digits.c_str(), &last);
-    rest_.remove_prefix(end);
-    return end > 0 && *last == '\0';
-  }
-  template <typename Item>
-  bool list(std::string_view close, Item item) {
-    if (take(close)) return true;
-    do {
-      if (!item()) return false;
-    } while (take(","));
-    return take(close);
-  }
-  bool value(int depth) {
-    if (depth > 64) return false;
-    if (take("{")) return list("}", [&] { return string() && take(":") && value(depth + 1); });
-    if (take("[")) return list("]", [&] { return value(depth + 1); });
-    if (rest_.starts_with('"')) return string();
-    return take("true") || take("false") || take("null") || number();
-  }
-
-  std::string_view rest_;
-};
 
 }  // namespace
 
@@ -135,7 +79,7 @@ std::string acl_init_config() {
   TORCH_CHECK_VALUE(file.good(), "TORCH_ACL_INIT_CONFIG_PATH=", path,
                     " cannot be read; name a JSON file, or unset it.");
   const std::string content{std::istreambuf_iterator<char>(file), {}};
-  TORCH_CHECK_VALUE(Json::valid(content), "TORCH_ACL_INIT_CONFIG_PATH=", path,
+  TORCH_CHECK_VALUE(is_json(content), "TORCH_ACL_INIT_CONFIG_PATH=", path,
                     " is no JSON file; aclInit takes an object such as {\"dump\": {...}}, or unset it.");
   return path;
 }

@@ -3,10 +3,14 @@
 #include <c10/util/Exception.h>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
+#include <mutex>
+#include <stdexcept>
 #include <vector>
 
 #include "acl/config.h"
@@ -83,11 +87,25 @@ Choice choose() {
               embedded, "/libsoftnpu.so");
 }
 
+bool is_out_of_descriptors() {
+  const int descriptor = open("/", O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return errno == EMFILE || errno == ENFILE;
+  close(descriptor);
+  return false;
+}
+
+struct OutOfDescriptors : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
 void* open_library(const Choice& choice, const char* name) {
   const std::string file = choice.folder + "/" + name;
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle) return handle;
   const char* reason = dlerror();
+  if (is_out_of_descriptors())
+    throw OutOfDescriptors(
+        c10::str(file, " could not be loaded: no file descriptor is left. Close files, or raise ulimit -n."));
   if (choice.provider == Provider::cann)
     TORCH_CHECK(false, "CANN's ", name,
                 " could not be loaded. Source CANN's set_env.sh in this shell, and check that "
@@ -99,11 +117,12 @@ void* open_library(const Choice& choice, const char* name) {
               reason);
 }
 
-// What was loaded, or why nothing was. Made once and never unloaded.
+// What was loaded, or why nothing was. Never unloaded.
 struct Library {
   Choice choice{};
   Api api;
   std::string error;
+  bool may_try_again = false;
 
   Library() {
     try {
@@ -119,6 +138,9 @@ struct Library {
       NPU_ACL_REQUIRED(NPU_ACL_RESOLVE)
       NPU_ACL_OPTIONAL(NPU_ACL_RESOLVE)
       NPU_ACL_REQUIRED(NPU_ACL_CHECK)
+    } catch (const OutOfDescriptors& e) {
+      error = e.what();
+      may_try_again = true;
     } catch (const c10::Error& e) {
       error = e.msg();
     } catch (const std::exception& e) {
@@ -128,8 +150,14 @@ struct Library {
 };
 
 Library& library() {
-  static auto* library = new Library;
-  return *library;
+  static std::atomic<Library*> current{nullptr};
+  static std::mutex mutex;
+  Library* found = current.load(std::memory_order_acquire);
+  if (C10_LIKELY(found && !found->may_try_again)) return *found;
+  std::lock_guard lock(mutex);
+  found = current.load(std::memory_order_relaxed);
+  if (!found || found->may_try_again) current.store(found = new Library, std::memory_order_release);
+  return *found;
 }
 
 Library& loaded_library() {

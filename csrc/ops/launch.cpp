@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -19,6 +18,7 @@
 #include "runtime/kernel_trace.h"
 #include "runtime/stream.h"
 #include "runtime/task_queue.h"
+#include "runtime/task_scratch.h"
 
 namespace npu::ops {
 
@@ -103,44 +103,6 @@ void run(const AclOp& op, const Prepared& p, void* workspace, aclrtStream stream
   if (C10_UNLIKELY(code != 0)) acl::throw_acl_error(code, op.name, __FILE__, __LINE__);
 }
 
-// Note [Workspace on the consumer]: the caching allocator's order is the order of the launching thread. A task is
-// behind it and must not take blocks from there; at level 2 each stream has scratch memory of its own, which only
-// grows.
-class Scratch {
- public:
-  // Memory of at least `bytes` for the next launch on `stream`. Earlier launches may still use the block that it
-  // replaces, so the stream is idle before that is freed; the code of the wait, which may be their error, is left in
-  // `waited`.
-  void* reserve(aclrtStream stream, uint64_t bytes, int* waited) {
-    std::lock_guard lock(mutex_);
-    auto& [memory, size] = blocks_[stream];
-    if (C10_LIKELY(size >= bytes)) return memory;
-    const auto& api = acl::api();
-    if (memory) {
-      *waited = api.aclrtSynchronizeStream(stream);
-      size = 0;
-      NPU_CHECK(api.aclrtFree(std::exchange(memory, nullptr)));
-    }
-    const uint64_t wanted = std::max<uint64_t>(2 * bytes, 1 << 20);
-    NPU_CHECK(api.aclrtMalloc(&memory, wanted, ACL_MEM_MALLOC_HUGE_FIRST));
-    size = wanted;
-    return memory;
-  }
-
- private:
-  struct Block {
-    void* memory = nullptr;
-    uint64_t size = 0;
-  };
-  std::mutex mutex_;  // tasks run one at a time, but on any thread, and beside each other once the queue has stopped
-  std::map<aclrtStream, Block> blocks_;
-};
-
-Scratch& scratch() {
-  static auto* all = new Scratch;  // leaked: threads may outlive static destruction
-  return *all;
-}
-
 // Level 1: only phase two is left to do.
 struct Launch {
   const AclOp* op;
@@ -167,10 +129,10 @@ void run_packed(void* payload) {
   auto* words = reinterpret_cast<uint64_t*>(&call + 1);
   auto* addresses = reinterpret_cast<void**>(words + call.words);
   const auto p = prepare(*call.op, call.phase_one, words, call.words, addresses, call.addresses);
-  int waited = 0;
-  void* workspace = p.workspace_size ? scratch().reserve(call.stream, p.workspace_size, &waited) : nullptr;
-  run(*call.op, p, workspace, call.stream);
-  NPU_CHECK(waited);  // an earlier launch's, when this one has been made
+  if (p.workspace_size == 0) return run(*call.op, p, nullptr, call.stream);
+  const auto scratch = task_scratch::reserve(call.stream, p.workspace_size);
+  run(*call.op, p, scratch.memory, call.stream);
+  NPU_CHECK(scratch.waited);  // an earlier launch's, when this one has been made
 }
 
 void push_packed(const AclOp& op, PhaseOne phase_one, const Packer& a, aclrtStream stream) {

@@ -7,6 +7,7 @@
 #include "runtime/device_heap.h"
 #include "runtime/device_memory.h"
 #include "runtime/out_of_memory.h"
+#include "runtime/task_scratch.h"
 
 namespace npu::caching_allocator {
 
@@ -112,6 +113,7 @@ void DeviceHeap::return_to_driver(const Victims& victims, Lock& lock) {
   std::exception_ptr error;
   try {
     device_memory::settle(device_);
+    task_scratch::release(device_);
   } catch (...) {
     error = std::current_exception();  // of the user's work; the memory is free all the same
   }

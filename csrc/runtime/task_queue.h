@@ -1,7 +1,7 @@
 // The task queue: one consumer thread that hands launches to the provider, so that Python does not wait for them; who
 // has to wait for it does the work himself.
 // Level 0: everything runs on the calling thread. Level 1: the launch (phase two) moves to the consumer.
-// Level 2: building descriptors and the workspace size (phase one) moves too. See Note [Task queue] in task_queue.cpp.
+// Level 2: building descriptors and the workspace size (phase one) moves too. See Note [Task queue] in task_ring.cpp.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,8 @@
 """Flight recorder, options and timing."""
 
+import os
 import pickle
+import stat
 import subprocess
 import sys
 
@@ -38,11 +40,16 @@ def test_recorder_is_written_when_a_collective_fails(tmp_path):
         "TORCH_HCCL_DUMP_ON_TIMEOUT": "1",
         "TORCH_HCCL_DEBUG_INFO_TEMP_FILE": str(tmp_path / "trace_"),
     }
+    other = tmp_path.parent / f"{tmp_path.name}.other"
+    other.write_text("another's")
+    (tmp_path / "trace_0").symlink_to(other)
     with World(2, start_hccl, environment) as world:
         for path in world.run(cases.dumped_on_failure):
             with open(path, "rb") as file:
                 entries = pickle.load(file)["entries"]
             assert entries[-1]["profiling_name"] == "hccl:all_reduce" and entries[-1]["state"] == "scheduled"
+            assert not os.path.islink(path) and stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert other.read_text() == "another's"
     (collective,) = analysed(tmp_path, "trace_").collectives
     assert not collective.pass_check and collective.mismatch_collectives, collective
 

@@ -267,7 +267,8 @@ def test_expandable_segments_fit_where_separate_ones_do_not(small_card):
     assert small_card(FRAGMENTED, PYTORCH_NPU_ALLOC_CONF="expandable_segments:True") == "fits"
 
 
-def test_expandable_segments_give_everything_back(small_card):
+@pytest.mark.parametrize("level", ["0", "1", "2"])
+def test_expandable_segments_give_everything_back(small_card, level):
     code = """
 x = [torch.ones(size << 20, dtype=torch.uint8, device="npu") for size in (1, 5, 25)]
 assert all(bool((t == 1).all()) for t in x)
@@ -280,7 +281,29 @@ del x
 torch.npu.empty_cache()
 assert torch.npu.memory_reserved() == 0 and torch.npu.mem_get_info() == (64 << 20, 64 << 20)
 """
-    small_card(code, PYTORCH_NPU_ALLOC_CONF="expandable_segments:True")
+    small_card(code, PYTORCH_NPU_ALLOC_CONF="expandable_segments:True", TASK_QUEUE_ENABLE=level)
+
+
+def test_workspaces_of_queued_launches_go_back_with_the_cache_while_threads_launch(small_card):
+    code = """
+import threading
+x, ends = torch.arange(1000.0).npu(), threading.Event()
+wrong = []
+def launch():
+    while not ends.is_set():
+        if float((x + x).sum()) != 999000.0: wrong.append(1)
+threads = [threading.Thread(target=launch) for _ in range(2)]
+for thread in threads: thread.start()
+for _ in range(200):
+    torch.npu.empty_cache()
+ends.set()
+for thread in threads: thread.join()
+assert not wrong
+del x
+torch.npu.empty_cache()
+assert torch.npu.mem_get_info() == (64 << 20, 64 << 20), torch.npu.mem_get_info()
+"""
+    small_card(code, SOFTNPU_WORKSPACE="all", SOFTNPU_STRICT="1", TASK_QUEUE_ENABLE="2")
 
 
 def test_a_process_can_be_limited_to_a_fraction():
