@@ -25,20 +25,7 @@ bool add(std::string key, const test::DeviceTensor<float>& a, const test::Device
 
 }  // namespace
 
-class Cache : public test::OnDevice {
- protected:
-  void SetUp() override {
-    OnDevice::SetUp();
-    one_ = test::number(1);
-    stream_ = make_stream();
-  }
-  void TearDown() override {
-    ACL(aclrtDestroyStream)(stream_);
-    ACL(aclDestroyScalar)(one_);
-  }
-  aclScalar* one_ = nullptr;
-  aclrtStream stream_ = nullptr;
-};
+class Cache : public test::WithStream {};
 
 TEST_F(Cache, hit_uses_the_new_addresses) {
   auto a = floats({1, 2}), b = floats({3, 4}), c = floats({100, 200}), first = floats({0, 0}), second = floats({0, 0});

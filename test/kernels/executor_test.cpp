@@ -3,23 +3,12 @@
 
 using test::floats;
 
-class Executor : public test::OnDevice {
+class Executor : public test::WithStream {
  protected:
-  void SetUp() override {
-    OnDevice::SetUp();
-    one_ = test::number(1);
-    stream_ = make_stream();
-  }
-  void TearDown() override {
-    ACL(aclrtDestroyStream)(stream_);
-    ACL(aclDestroyScalar)(one_);
-  }
   int plan(const test::DeviceTensor<float>& a, const test::DeviceTensor<float>& b,
            const test::DeviceTensor<float>& out) {
     return ACL(aclnnAddGetWorkspaceSize)(a.handle, b.handle, one_, out.handle, &workspace_, &executor_);
   }
-  aclScalar* one_ = nullptr;
-  aclrtStream stream_ = nullptr;
   uint64_t workspace_ = 0;
   aclOpExecutor* executor_ = nullptr;
 };

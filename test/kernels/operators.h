@@ -66,4 +66,20 @@ inline DeviceTensor<float> floats(const std::vector<float>& values) {
 
 inline aclScalar* number(double value) { return ACL(aclCreateScalar)(&value, ACL_DOUBLE); }
 
+// What aclnnAdd needs beside its tensors.
+class WithStream : public OnDevice {
+ protected:
+  void SetUp() override {
+    OnDevice::SetUp();
+    one_ = number(1);
+    stream_ = make_stream();
+  }
+  void TearDown() override {
+    ACL(aclrtDestroyStream)(stream_);
+    ACL(aclDestroyScalar)(one_);
+  }
+  aclScalar* one_ = nullptr;
+  aclrtStream stream_ = nullptr;
+};
+
 }  // namespace test
