@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The test command: builds and installs the wheel, then runs every check and test. All stages run; one failure fails it.
-# Arguments go to pytest, for example -k stream. About 20 minutes on 2 cores from a clean clone.
+# Arguments go to pytest, for example -k stream. About 25 minutes on 2 cores from a clean clone.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . ci/environment.sh requirements-test.txt
@@ -9,11 +9,12 @@ bash ci/install.sh
 
 failed=""
 stage() {
-  local name=$1
+  local name=$1 start=$SECONDS
   shift
   echo
   echo "== $name: $*"
   "$@" || failed="$failed $name"
+  echo "== $name: $((SECONDS - start)) s"
 }
 
 formatted() {

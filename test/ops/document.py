@@ -1,5 +1,10 @@
 #!/usr/bin/env python3
-"""Writes docs/operators.md, and the data of migrate's analysis: python test/ops/document.py build/sweep/ops/sweep.json"""
+"""Writes docs/operators.md, and the data of migrate's analysis, from the results of two sweeps:
+
+    bash ci/sweep.sh ops
+    SOFTNPU_STRICT=1 python3 test/ops/sweep.py ops --dtype float64 --limit 1 --out build/sweep/strict
+    python3 test/ops/document.py build/sweep/ops/sweep.json build/sweep/strict/sweep.json
+"""
 
 import argparse
 import json
@@ -23,27 +28,38 @@ What torch can do on the CPU it does on npu, with the CPU as reference: forward,
 what ran on the CPU instead.
 
 Some types the CPU lacks: float16 and bfloat16 of avg_pool3d, cdist, pdist, antialiased interpolation, multi_margin_loss and
-multilabel_margin_loss (computed in float32, rounded once), int32 classes of nll_loss and cross_entropy, integers in histc. Chips do
-not compute with float64: this column holds for softnpu, unless `SOFTNPU_STRICT=1` makes it [as strict](softnpu.md#strict-mode).
+multilabel_margin_loss (computed in float32, rounded once), int32 classes of nll_loss and cross_entropy, integers in histc.
 
 """
 
 
-def matrix(dtypes: list[str], found: dict[str, dict[str, str]]) -> list[str]:
+def matrix(dtypes: list[str], found: dict[str, dict[str, str]], refused: set[tuple[str, str]]) -> list[str]:
     """One line for each operator of torch's OpInfo database."""
     lines = ["## By operator of torch.testing", "",
              "yes: equal to the CPU in every check; extension: the same, through an entry that CANN has no name for; "
-             "-: the CPU does not have it; no: see the end of the page.", "",
+             "-: the CPU does not have it; no: see the end of the page; with a *: on softnpu alone, every chip refuses it, and so does "
+             "`SOFTNPU_STRICT=1` ([strict mode](softnpu.md#strict-mode)).", "",
              "| operator | " + " | ".join(dtypes) + " |", "|---" * (len(dtypes) + 1) + "|"]
-    return lines + [f"| {op} | " + " | ".join(found[op].get(d, "-") for d in dtypes) + " |" for op in sorted(found)]
+
+    def cell(op: str, dtype: str) -> str:
+        return found[op].get(dtype, "-") + "*" * ((op, dtype) in refused)
+
+    return lines + [f"| {op} | " + " | ".join(cell(op, dtype) for dtype in dtypes) + " |" for op in sorted(found)]
 
 
-def hardware() -> list[str]:
+def refusals(found: dict[str, dict[str, str]], strict: list[dict]) -> tuple[set[tuple[str, str]], str]:
+    """What works on softnpu and not in its strict mode, and a sentence that counts it."""
+    asked = {(r["op"], r["dtype"]): dtype_support.word(r) for r in strict if found[r["op"]][r["dtype"]] in ("yes", "extension")}
+    refused = {pair for pair, word in asked.items() if word == "no"}
+    return refused, f"Every chip refuses {len(refused)} of the {len(asked)} operators that softnpu has in float64; they have a * below."
+
+
+def hardware(count: str) -> list[str]:
     """What the chips refuse although softnpu takes it: softnpu/soc_limits.yaml, which SOFTNPU_STRICT=1 obeys."""
     limits = yaml.safe_load((PAGE.parent.parent / "softnpu/soc_limits.yaml").read_text())
     lines = ["## What hardware refuses", "",
              "The tables below are measured on softnpu. Chips are known to refuse more; `SOFTNPU_STRICT=1` makes "
-             "softnpu refuse it too. What nobody has reported is not listed.", "",
+             f"softnpu refuse it too. What nobody has reported is not listed. {count}", "",
              "| what | chips | but not in | source |", "|---|---|---|---|"]  # fmt: skip
     for row in limits["types"]:
         but = ", ".join(f"`{name}`" for name in row.get("except", {}))
@@ -74,14 +90,17 @@ def exceptions() -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
-    rows = json.loads(parser.parse_args().results.read_text())
+    parser.add_argument("strict", type=Path)
+    options = parser.parse_args()
+    rows = json.loads(options.results.read_text())
     answers = {(r["op"], r["dtype"]): r for r in rows}
     samples = max(check["samples"] for r in rows for check in r["checks"].values())
     summary = f"{sweep.routes(answers)}. At most {samples} samples were compared in each check."
     dtypes, found = dtype_support.from_sweep(rows)
-    text = [summary, "", *hardware(), "", *matrix(dtypes, found), "", *overloads(), "", *exceptions()]
+    refused, count = refusals(found, json.loads(options.strict.read_text()))
+    text = [summary, "", *hardware(count), "", *matrix(dtypes, found, refused), "", *overloads(), "", *exceptions()]
     PAGE.write_text(HEAD + "\n".join(text) + "\n")
     dtype_support.DATA.write_text(dtype_support.render(dtypes, found))
 

@@ -44,7 +44,7 @@ def from_sweep(rows: list[dict]) -> tuple[list[str], dict[str, dict[str, str]]]:
 
 def from_page(text: str) -> tuple[list[str], dict[str, dict[str, str]]]:
     table = text.split("## By operator of torch.testing")[1].split("\n## ")[0]
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("| ")]
+    lines = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("| ")]
     dtypes = lines[0][1:]
     return dtypes, {name: dict(zip(dtypes, words, strict=True)) for name, *words in lines[1:]}
 
