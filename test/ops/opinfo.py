@@ -261,7 +261,13 @@ class Comparison:
         if expected is None:
             return False
         args = self.arguments(sample)
-        self.assert_equal(gradients(args[0], *args[1], **args[2]), expected)
+        actual = gradients(args[0], *args[1], **args[2])
+        try:
+            self.assert_equal(actual, expected)
+        except AssertionError as error:
+            value, others, options = tree_map(in_float64, (sample.input, sample.args, sample.kwargs))
+            if not is_as_near(actual, expected, gradients(value, *others, **options)):
+                raise error from None
         return True
 
     def assert_equal(self, actual, expected) -> None:
@@ -280,6 +286,24 @@ class Comparison:
                 torch.testing.assert_close(a, e, equal_nan=True, **self.tolerances)
             else:
                 assert (a.shape, a.dtype) == (e.shape, e.dtype), f"{a.dtype}{list(a.shape)}, the CPU has {e.dtype}{list(e.shape)}"
+
+
+# Ill-conditioned samples, whose gradients in float32 are wrong in more digits than are compared, on the CPU as well.
+
+
+def in_float64(value):
+    is_float = isinstance(value, torch.Tensor) and value.dtype is torch.float32
+    return value.detach().double().requires_grad_(value.requires_grad) if is_float else value
+
+
+def is_as_near(actual, expected, exact) -> bool:
+    """Whether every result is as near to the exact one as the CPU's is."""
+
+    def distance(found: torch.Tensor, wanted: torch.Tensor) -> float:
+        return float((found.detach().cpu().double() - wanted).abs().max())
+
+    return all(a.shape == e.shape and distance(a, x) <= 1.5 * distance(e, x)
+               for a, e, x in zip(actual, expected, exact) if e is not None)
 
 
 # Shapes of out= tensors. They hold ones, so that an element which is not written shows.

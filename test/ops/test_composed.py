@@ -22,6 +22,17 @@ def test_linear_combination():
     compare(aten._compute_linear_combination, torch.randn(3, 2, 5), torch.randn(4, 3), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("a, b", [((2, 4, 5), (3, 5)), ((4, 5), (2, 3, 5)), ((2, 1, 4, 5), (3, 3, 5)), ((0, 4, 5), (3, 5)),
+                                  ((2, 4, 5), (1, 3, 5))])  # fmt: skip
+@pytest.mark.parametrize("p", [0.0, 1.5, 2.0])
+def test_gradient_of_distances_between_batches_of_other_shapes(a, b, p):
+    def gradients(x, y):
+        x, y = x.detach().requires_grad_(), y.detach().requires_grad_()
+        return torch.autograd.grad(torch.cdist(x, y, p=p).sum(), [x, y])
+
+    compare(gradients, torch.randn(a), torch.randn(b), rtol=1e-5, atol=1e-5)
+
+
 def test_ctc_loss_with_lengths_on_the_card():
     log_probs, targets = torch.randn(10, 2, 5).log_softmax(2), torch.randint(1, 5, (2, 4))
     lengths = torch.tensor([10, 9]), torch.tensor([4, 3])
