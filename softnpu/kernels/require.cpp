@@ -51,8 +51,9 @@ void one_type(std::initializer_list<Optional> tensors) {
   for (const auto& t : tensors) {
     if (!given(t)) continue;
     if (!type) type = t->scalar_type();
-    if (t->scalar_type() != *type || !(t->is_floating_point() || t->is_complex()))
+    if (t->scalar_type() != *type)
       refuse("the tensors have types ", *type, " and ", t->scalar_type(), ", expected one floating type");
+    if (!t->is_floating_point() && !t->is_complex()) refuse("not implemented for '", *type, "'");
   }
 }
 
