@@ -21,8 +21,8 @@ small = torch.ones(16, device="npu"); small + small; torch.npu.synchronize()
 
 @pytest.fixture
 def softnpu(check):
-    def run(code, **environment):
-        return check(SLOW + code, **{"TORCH_NPU_RUNTIME": "soft", "SOFTNPU_ASYNC": "1", **environment})
+    def run(code, dtype="float64", **environment):
+        return check(SLOW.replace("float64", dtype) + code, **{"TORCH_NPU_RUNTIME": "soft", "SOFTNPU_ASYNC": "1", **environment})
 
     return run
 
@@ -181,4 +181,5 @@ torch._foreach_add_(many, 1.0)
 torch.npu.synchronize()
 assert first.tolist() == [2] * 16 and many[7].item() == 3
 """
-    softnpu(code, TASK_QUEUE_ENABLE="2", SOFTNPU_WORKSPACE="all")
+    # Strict: to free memory that a queued task uses is an error; float64 is refused.
+    softnpu(code, dtype="float32", TASK_QUEUE_ENABLE="2", SOFTNPU_WORKSPACE="all", SOFTNPU_STRICT="1")
