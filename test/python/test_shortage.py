@@ -61,7 +61,7 @@ assert (x.npu() + 1).tolist() == [2, 2] and torch.npu.is_available()
 """)
 
 
-@pytest.mark.parametrize("room", [1, 2, 3, 4, 6, 8, 12])
+@pytest.mark.parametrize("room", [1, 3, 8])
 def test_few_descriptors_left_are_no_want_of_memory(check, room):
     """Whatever the first call gets to with them."""
     check(f"""
