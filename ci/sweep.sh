@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Longer checks that are not part of ci/test.sh. Usage: bash ci/sweep.sh SWEEP [arguments of its script]
 #   asan, tsan  the C++ tests of abi/ and softnpu/ under AddressSanitizer or ThreadSanitizer
-#   fuzz        the C ABI called with whatever comes, seeded: [asan] [--seed N] [--calls N] [--threads N]; a million calls unless told
+#   fuzz        the C ABI called with whatever comes, seeded: [asan] [--seed N] [--calls N | --each N] [--threads N];
+#               unless told a million mixed calls on 1 and 4 threads, then 500 of every function and operator by itself
 #   stress      threads x streams x cards at random for a minute, in every mode of softnpu and the task queue
 #   ops         torch's OpInfo database, every operator and type on npu against the CPU; tables in build/sweep
 #   errors      its error inputs: the CPU's exception types, at every level of the task queue
@@ -59,12 +60,13 @@ case "$sweep" in
     trap 'rm -rf "$folder"' EXIT
     cd "$folder"
     if [ $# -gt 0 ]; then
-      case " $* " in *" --calls "*) ;; *) set -- --calls 1000000 "$@" ;; esac
+      case " $* " in *" --calls "* | *" --each "*) ;; *) set -- --calls 1000000 "$@" ;; esac
       "$fuzz" "$@" 2>/dev/null
     else
       failed=0
       "$fuzz" --calls 500000 --threads 1 2>/dev/null || failed=1
       "$fuzz" --seed 10001 --calls 500000 --threads 4 2>/dev/null || failed=1
+      "$fuzz" --seed 20001 --each 500 2>/dev/null || failed=1
       exit $failed
     fi ;;
   stress)
@@ -94,6 +96,6 @@ case "$sweep" in
   packages)
     python3 test/packages/sweep.py "$@" ;;
   *)
-    sed -n '2,16s/^# //p' "$0" >&2
+    sed -n '2,17s/^# //p' "$0" >&2
     exit 1 ;;
 esac

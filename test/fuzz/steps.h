@@ -2,10 +2,8 @@
 // what it is about to do.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "library.h"
+#include "targets.h"
 #include "values.h"
 
 namespace fuzz {
@@ -15,17 +13,6 @@ struct Journal {
   std::atomic<uint64_t> calls;
   std::atomic<uint64_t> accepted;  // that returned success
   char text[1000];
-};
-
-struct Parameter {
-  std::string type, name;  // "const int64_t*", "view_dims"
-};
-
-struct Target {
-  std::string name, result;
-  std::vector<Parameter> parameters;
-  void* one = nullptr;  // the function, or an operator's phase one
-  void* two = nullptr;
 };
 
 void call_function(const Target& target, Values& values, Journal& journal);
