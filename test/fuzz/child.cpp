@@ -5,6 +5,8 @@
 
 #include <thread>
 
+#include "guard.h"
+
 namespace fuzz {
 
 namespace {
@@ -64,6 +66,7 @@ void work(const Options& options, int thread, const Targets& targets, Handles& h
 
 void child(const Options& options, Shared& shared) {
   set_environment(options);
+  if (!guards_tensors()) fprintf(stderr, "fuzz: tensors are not guarded\n"), _exit(2);
   const Targets targets = find(options.selection);
   auto* handles = new Handles;
   std::vector<std::thread> threads;

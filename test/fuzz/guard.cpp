@@ -1,7 +1,8 @@
-// Tensors that kernels make for themselves lie before pages without access: a kernel that writes behind one ends there
-// and then, not in some later call. Takes the place of posix_memalign, which ATen allocates with, and of free.
+#include "guard.h"
+
 #ifndef __SANITIZE_ADDRESS__
 
+#include <dlfcn.h>
 #include <sys/mman.h>
 
 #include <atomic>
@@ -30,7 +31,9 @@ uint32_t* lengths() {  // in pages, by first page
 
 }  // namespace
 
-extern "C" int posix_memalign(void** out, size_t alignment, size_t bytes) {
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+EXPORTED int posix_memalign(void** out, size_t alignment, size_t bytes) {
   const size_t unit = alignment < 16 ? alignment : 16;
   const size_t size = (bytes + unit - 1) / unit * unit, pages = size / kPage + 1;
   if (size < bytes || pages > kPages || alignment > kPage) return ENOMEM;
@@ -43,7 +46,7 @@ extern "C" int posix_memalign(void** out, size_t alignment, size_t bytes) {
   return 0;
 }
 
-extern "C" void free(void* address) {
+EXPORTED void free(void* address) {
   const size_t offset = reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(base());
   if (offset >= kPages * kPage) return __libc_free(address);
   size_t first = offset / kPage;
@@ -52,5 +55,14 @@ extern "C" void free(void* address) {
   madvise(base() + first * kPage, bytes, MADV_DONTNEED);
   mprotect(base() + first * kPage, bytes, PROT_NONE);
 }
+
+bool fuzz::guards_tensors() {
+  return dlsym(RTLD_DEFAULT, "posix_memalign") == reinterpret_cast<void*>(&posix_memalign) &&
+         dlsym(RTLD_DEFAULT, "free") == reinterpret_cast<void*>(&free);
+}
+
+#else
+
+bool fuzz::guards_tensors() { return true; }
 
 #endif
