@@ -1,5 +1,5 @@
-// Both phases of operators: tensors of one family of shapes and types, now and then another, and executors that are
-// used twice, destroyed or made up.
+// Both phases of operators: tensors of one family of shapes and types, now and then another, so that many calls get
+// past the checks; and executors that are used twice, destroyed or made up.
 #include <cstring>
 
 #include "steps.h"
@@ -16,7 +16,10 @@ class Call {
  public:
   Call(Values& values) : values_(values), random_(values.random) {
     rank_ = random_.below(6);
-    for (int64_t& size : sizes_) size = 1 + static_cast<int64_t>(random_.below(random_.one_in(8) ? 40 : 5));
+    // One size for all dimensions is what factorisations want, and what windows of 1 leave.
+    const bool cube = random_.one_in(3);
+    for (int64_t& size : sizes_)
+      size = cube && &size != sizes_ ? sizes_[0] : 1 + static_cast<int64_t>(random_.below(random_.one_in(8) ? 40 : 5));
     type_ = random_.one_in(3) ? random_.one_of(kTypes) : ACL_FLOAT;
   }
   ~Call() {
@@ -55,15 +58,17 @@ class Call {
     return reinterpret_cast<uint64_t>(object);
   }
 
+  // Small numbers; among whole ones, which may be indices, also absurd ones.
   void fill(void* at, size_t elements, aclDataType type) {
     char bytes[4096] = {};
     const size_t item = type == ACL_INT64 || type == ACL_DOUBLE ? 8 : type == ACL_FLOAT || type == ACL_INT32 ? 4 : 0;
     if (item == 0 || elements * item > sizeof bytes) return;
+    const bool absurd = random_.one_in(4);
     for (size_t i = 0; i < elements; i++) {
       const int small = static_cast<int>(random_.below(4));
       const float number = static_cast<float>(small) / 2 - 0.5f;
       const double wide = number;
-      const int64_t whole = small;
+      const int64_t whole = absurd ? values_.integer() : small;
       memcpy(bytes + i * item,
              type == ACL_FLOAT    ? static_cast<const void*>(&number)
              : type == ACL_DOUBLE ? static_cast<const void*>(&wide)
@@ -73,7 +78,15 @@ class Call {
     ACL(aclrtMemcpy)(at, elements * item, bytes, elements * item, ACL_MEMCPY_HOST_TO_DEVICE);
   }
 
-  aclTensor* make_tensor() {
+  // The family's, or what an argument of that name has as a rule.
+  aclDataType type_for(const std::string& name) {
+    if (random_.one_in(6)) return random_.one_of(kTypes);
+    for (const char* part : {"ind", "pivots", "offset", "target", "sorter", "repeats", "bag", "batch_sizes"})
+      if (name.find(part) != std::string::npos) return random_.one_in(4) ? ACL_INT32 : ACL_INT64;
+    return name.find("mask") != std::string::npos ? ACL_BOOL : type_;
+  }
+
+  aclTensor* make_tensor(const std::string& name) {
     int64_t sizes[8], strides[8], elements = 1;
     uint64_t rank = rank_;
     if (random_.one_in(6)) rank = random_.below(7);
@@ -83,7 +96,7 @@ class Call {
     }
     for (uint64_t i = rank; i-- > 0;) strides[i] = elements, elements *= std::max<int64_t>(sizes[i], 1);
     int64_t storage = elements, offset = 0;
-    const aclDataType type = random_.one_in(6) ? random_.one_of(kTypes) : type_;
+    const aclDataType type = type_for(name);
     char* data = static_cast<char*>(values_.block()) + 64 * random_.below(kCard / 64 / 2);
     if (storage < 500 && random_.one_in(2)) fill(data, storage, type);
     if (rank > 0 && random_.one_in(30)) sizes[random_.below(rank)] = values_.integer();
@@ -109,13 +122,15 @@ class Call {
     return ACL(aclCreateScalar)(bytes, type);
   }
 
-  uint64_t object(const std::string& type, uint64_t length) {
-    if (type == "Tensor") return keep<aclTensor>(make_tensor(), ACL(aclDestroyTensor), Kind::tensor);
+  uint64_t object(const std::string& type, const std::string& name, uint64_t length) {
+    if (type == "Tensor") return keep<aclTensor>(make_tensor(name), ACL(aclDestroyTensor), Kind::tensor);
     if (type == "Scalar") return keep<aclScalar>(make_scalar(), ACL(aclDestroyScalar), Kind::scalar);
     if (type == "int[]") {
       int64_t numbers[8];
+      const int64_t usual = random_.one_in(2) ? 1 : sizes_[0];
+      const bool uniform = random_.one_in(3);  // a window of 1, or the size that there is
       for (int64_t& number : numbers)
-        number = random_.one_in(3) ? values_.integer() : 1 + static_cast<int64_t>(random_.below(3));
+        number = uniform ? usual : random_.one_in(3) ? values_.integer() : 1 + static_cast<int64_t>(random_.below(3));
       return keep<aclIntArray>(ACL(aclCreateIntArray)(numbers, length), ACL(aclDestroyIntArray), Kind::ints);
     }
     if (type == "bool[]") {
@@ -125,7 +140,8 @@ class Call {
     if (type == "Tensor[]") {
       const aclTensor* tensors[8] = {};
       for (uint64_t i = 0; i < length; i++)
-        tensors[i] = random_.one_in(30) ? reinterpret_cast<aclTensor*>(values_.handle(Kind::tensor)) : make_tensor();
+        tensors[i] =
+            random_.one_in(30) ? reinterpret_cast<aclTensor*>(values_.handle(Kind::tensor)) : make_tensor(name);
       return keep<aclTensorList>(ACL(aclCreateTensorList)(tensors, length), ACL(aclDestroyTensorList), Kind::tensors);
     }
     const aclScalar* scalars[8] = {};
@@ -156,16 +172,17 @@ class Call {
     const bool list = type.back() == ']';
     if (random_.one_in(25)) return a.add(values_.foreign(list ? Kind::ints : Kind::tensor));
     if (random_.one_in(25)) return a.add(uint64_t{0});
-    a.add(object(type, list ? (random_.one_in(3) ? random_.below(8)
-                               : rank_ > 3       ? rank_ - 2
-                                                 : 1 + random_.below(3))
-                            : 0));
+    a.add(object(type, p.name,
+                 list ? (random_.one_in(3) ? random_.below(8)
+                         : rank_ > 3       ? rank_ - 2
+                                           : 1 + random_.below(3))
+                      : 0));
   }
 
   Values& values_;
   Random& random_;
   uint64_t rank_;
-  int64_t sizes_[8];
+  int64_t sizes_[8] = {1};
   aclDataType type_;
   uint64_t workspace_size_ = 0;
   aclOpExecutor* executor_ = nullptr;
