@@ -9,6 +9,8 @@ namespace fuzz {
 
 namespace {
 
+constexpr int kMostCopies = 24;  // of one call
+
 void nothing(void*) {}
 
 const std::map<std::string, Kind> kHandles = {
@@ -111,8 +113,7 @@ class Call {
     if (type == "aclrtHostFunc") return add_function();
     if (type.back() == '*' || has(p.name, "[")) return arguments_.add(pointer(type, p.name));
     if (p.name == "threadId" || p.name == "theadId") return arguments_.add(random_.below(3));
-    if (p.name == "timeout")
-      return arguments_.add(static_cast<uint64_t>(static_cast<int64_t>(random_.below(4)) - 2) + 1);
+    if (p.name == "timeout") return arguments_.add(random_.below(4) - 1);  // -1 waits for as long as it takes
     if (type == "size_t" || type == "uint64_t") return arguments_.add(size(p.name));
     if (type == "uint32_t" && p.name == "nRanks") return arguments_.add(random_.one_in(20) ? 2 + random_.below(9) : 1);
     if (counts_an_array(p.name)) return arguments_.add(random_.below(5));
@@ -130,16 +131,16 @@ class Call {
   void add_function() { arguments_.add(random_.one_in(8) ? nullptr : reinterpret_cast<const void*>(&nothing)); }
 
   static bool counts_an_array(const std::string& name) {
-    return starts(name, "num") || has(name, "Num") || has(name, "num") || has(name, "Nums") || name == "ndev";
+    return has(name, "num") || has(name, "Num") || name == "ndev";
   }
 
   uint64_t size(const std::string& name) {
-    if (counts_an_array(name) || has(name, "ength") || name == "len" || has(name, "Len") || name == "msgLen")
+    if (counts_an_array(name) || has(name, "ength") || name == "len" || has(name, "Len") || name == "arg1" ||
+        name == "arraySize")
       return random_.below(20);
     // How many values follow: the arrays have 64.
     if (name == "size" && starts(target_.name, "aclCreate") && target_.name != "aclCreateDataBuffer")
       return random_.one_in(10) ? ~0ull - random_.below(8) : random_.below(9);
-    if (name == "arg1" || name == "arraySize" || name == "inputNum" || name == "pidNum") return random_.below(20);
     if (has(name, "ount") && starts(target_.name, "Hccl"))
       return random_.one_in(5) ? values_.bytes() : random_.below(256);
     return values_.bytes();
@@ -157,9 +158,15 @@ class Call {
       outputs_.emplace_back(static_cast<uint64_t*>(cells), handles->second);
       return cells;
     }
-    if (has(target_.name, "Batch")) return values_.zeros();  // lengths of copies that may be the host's
+    if (has(target_.name, "Batch")) return lengths();  // of copies that may be the host's
     const bool number = has(type, "int") || has(type, "size_t") || has(type, "float");
     return number && random_.one_in(2) ? values_.numbers() : values_.zeros();
+  }
+
+  const void* lengths() {
+    auto* lengths = static_cast<uint64_t*>(values_.zeros());
+    for (int i = 0; i < kMostCopies; i++) lengths[i] = random_.one_in(4) ? 0 : random_.below(kScratch);
+    return lengths;
   }
 
   const void* void_pointer(const std::string& name) {
@@ -185,7 +192,7 @@ class Call {
   const void* void_cells(const std::string& name) {
     auto* cells = static_cast<uint64_t*>(values_.zeros());
     if (name == "dsts" || name == "srcs") {
-      for (int i = 0; i < 24; i++) cells[i] = memory_address(values_, &host_);
+      for (int i = 0; i < kMostCopies; i++) cells[i] = memory_address(values_, &host_);
       return cells;
     }
     const bool host = starts(target_.name, "aclrtHost");
