@@ -133,10 +133,13 @@ Tensor gathered(const Tensor& max, const Tensor& sum) {
   return result.transpose(1, 2);
 }
 
+// The fused kernels take a head for numbers that lie side by side.
+bool dense(const Tensor& t) { return t.stride(-1) == 1 || t.size(-1) == 1; }
+
 bool fits_fused(const Inputs& in) {
-  const auto dense = [](const Tensor& t) { return t.stride(-1) == 1 || t.size(-1) == 1; };
   return dense(in.query) && dense(in.key) && dense(in.value) && !(in.drop_mask && in.keep_prob < 1) &&
-         in.query.numel() && in.key.numel() && in.query.size(-1) == in.key.size(-1);
+         in.query.numel() && in.key.numel() && in.query.size(-1) == in.key.size(-1) &&
+         in.key.sizes() == in.value.sizes();
 }
 
 Fused fused(const Inputs& in) {
@@ -166,7 +169,7 @@ void forward_fused(Tensor& out, const Optional& softmax_max, const Optional& sof
   const bool keep = softmax_max && softmax_max->numel();
   const auto& q = f.query;
   const auto logsumexp = keep ? softmax_max->select(-1, 0) : at::empty({q.size(0), q.size(1), q.size(2)}, at::kFloat);
-  const auto result = out.scalar_type() == q.scalar_type() ? out : at::empty(out.sizes(), q.options());
+  const auto result = out.scalar_type() == q.scalar_type() && dense(out) ? out : at::empty(out.sizes(), q.options());
   at::native::flash_attention_kernel(at::kCPU, split_heads(result, in.layout, in.heads).transpose(1, 2),
                                      logsumexp.transpose(1, 2), q, f.key, f.value, 0.0, f.causal, f.mask, in.scale);
   if (!result.is_same(out)) out.copy_(result);
@@ -178,7 +181,7 @@ class Gradient {
  public:
   Gradient(Tensor& out, const std::string& layout, int64_t heads, const Tensor& like)
       : out_(split_heads(out, layout, heads)),
-        direct_(out_.sizes() == like.sizes() && out_.scalar_type() == like.scalar_type()) {
+        direct_(out_.sizes() == like.sizes() && out_.scalar_type() == like.scalar_type() && dense(out_)) {
     sum_ = direct_ ? out_.zero_() : at::zeros(like.sizes(), like.options());
   }
   Tensor sequence_first() const { return sum_.transpose(1, 2); }
@@ -198,7 +201,8 @@ void backward_fused(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const 
       v(dv, in.layout, f.kv_heads, f.value);
   const auto swap = [](const Tensor& t) { return t.transpose(1, 2); };
   const auto whole = [&](const Tensor& t) {
-    return swap(split_heads(t.to(f.query.scalar_type()), in.layout, in.heads));
+    const auto same = t.to(f.query.scalar_type());
+    return swap(split_heads(dense(same) ? same : same.contiguous(), in.layout, in.heads));
   };
   at::native::flash_attention_backward_kernel(at::kCPU, q.sequence_first(), k.sequence_first(), v.sequence_first(),
                                               whole(dy), swap(f.query), swap(f.key), swap(f.value), whole(*saved.out),
@@ -211,8 +215,8 @@ void backward_fused(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const 
 }  // namespace
 
 void forward(Tensor& out, const Optional& softmax_max, const Optional& softmax_sum, const Inputs& in) {
-  const auto dense = [](const Optional& t) { return !t || t->is_contiguous(); };
-  if (fits_fused(in) && dense(softmax_max) && dense(softmax_sum))
+  const auto contiguous = [](const Optional& t) { return !t || t->is_contiguous(); };
+  if (fits_fused(in) && contiguous(softmax_max) && contiguous(softmax_sum))
     return forward_fused(out, softmax_max, softmax_sum, in);
   const Scores s = scores(in);
   store(out, at::matmul(s.dropped, s.value), in.layout, in.heads);

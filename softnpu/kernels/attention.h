@@ -14,6 +14,10 @@ struct Inputs {
   int64_t sparse_mode;
 };
 
+// Phase one: what shapes and heads have in common. `results` have query's shape, but for the size of value's heads.
+void check(const Inputs& in, std::initializer_list<Optional> results, const Optional& softmax_max,
+           const Optional& softmax_sum);
+
 // softmax_max and softmax_sum (of each row, repeated eight times) are what the gradient needs beside the inputs.
 void forward(Tensor& out, const Optional& softmax_max, const Optional& softmax_sum, const Inputs& in);
 // What the forward pass left; a client may give none of it.
