@@ -98,6 +98,30 @@ void padded(const Tensor& t, const char* name, const Tensor& self, IntArrayRef p
   last_sizes(t, name, self, last);
 }
 
+void scaled(IntArrayRef from, IntArrayRef to, std::initializer_list<double> scales) {
+  const size_t dims = scales.size();
+  entries(to, "output_size", dims);
+  if (from.size() < dims) refuse("the image has ", from.size(), " dimensions, expected at least ", dims);
+  for (size_t i = 0; i < dims; i++) {
+    const double scale = scales.begin()[i];
+    const int64_t size = from[from.size() - dims + i];
+    if (scale > 0 && (static_cast<double>(to[i]) - 0.5) / scale >= static_cast<double>(size))
+      refuse("a scale of ", scale, " does not lead from the size ", size, " to ", to[i]);
+  }
+}
+
+void windows(const Tensor& t, IntArrayRef sizes, int64_t dim, int64_t size, int64_t step) {
+  const int64_t rank = static_cast<int64_t>(sizes.size());
+  if (dim < -rank || dim >= rank) refuse("dimension ", dim, " is out of range for ", rank, " dimensions");
+  if (dim < 0) dim += rank;
+  if (size <= 0 || size > sizes[dim]) refuse("argument 'size' is ", size, ", expected 1 to ", sizes[dim]);
+  if (step <= 0) refuse("argument 'step' is ", step, ", expected a positive number");
+  auto expected = sizes.vec();
+  expected[dim] = (sizes[dim] - size) / step + 1;
+  expected.push_back(size);
+  shape(t, "grad_in", expected);
+}
+
 void pool_gradient(const Tensor& grad, const Tensor& self, int64_t dims) {
   rank(self, "self", dims + 1, dims + 2);
   if (grad.dim() != self.dim()) refuse("argument 'grad_output' has ", grad.dim(), " dimensions, 'self' ", self.dim());
@@ -138,6 +162,29 @@ void groups(const Tensor& input, int64_t n, int64_t c, int64_t hxw, int64_t grou
   for (const auto& s : statistics) numbers(s, "mean or rstd", n * group);
 }
 
+void segments(const Tensor& data, int64_t axis, const Optional& lengths, const Optional& offsets) {
+  dimension(data, axis);
+  rank(data, "data", 1, 64);
+  that(given(lengths) || given(offsets), "arguments 'lengths' and 'offsets' are both NULL");
+  if (axis < 0) axis += data.dim();
+  const auto rows = [&](const Optional& t, const char* name, int64_t least) {
+    if (!given(t)) return;
+    rank(*t, name, axis + 1, axis + 1);
+    auto sizes = data.sizes().slice(0, axis + 1).vec();
+    sizes.back() = std::max(t->size(-1), least);
+    shape(t, name, sizes);
+  };
+  rows(lengths, "lengths", 0);
+  rows(offsets, "offsets", 1);
+}
+
+void segmented(const Tensor& output, const Tensor& data, int64_t axis, const Optional& lengths,
+               const Optional& offsets) {
+  auto sizes = data.sizes().vec();
+  sizes[axis < 0 ? axis + data.dim() : axis] = given(lengths) ? lengths->size(-1) : offsets->size(-1) - 1;
+  shape(output, "output", sizes);
+}
+
 void lstm(const Tensor& output, const Tensor& workspace, const Tensor& hx, const Tensor& cx) {
   rank(output, "output", 3, 3);
   that(output.numel() > 0 && output.is_contiguous() && workspace.is_contiguous(), "output or workspace is not dense");
@@ -166,8 +213,8 @@ void integral_range(const Tensor& out, const at::Scalar& start, const at::Scalar
   refuse("start ", start, ", end ", end, " and step ", step, " make no range of ", out.scalar_type());
 }
 
-void ctc_gradient(const Tensor& grad, const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths,
-                  IntArrayRef target_lengths, const Tensor& loss, const Tensor& log_alpha, int64_t blank) {
+void ctc(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths, IntArrayRef target_lengths,
+         int64_t blank) {
   rank(log_probs, "log_probs", 3, 3);
   const int64_t steps = log_probs.size(0), batch = log_probs.size(1), classes = log_probs.size(2);
   that(blank >= 0 && blank < classes, "blank is not one of the classes");
@@ -182,11 +229,16 @@ void ctc_gradient(const Tensor& grad, const Tensor& log_probs, const Tensor& tar
   that(targets.dim() == 1 ? targets.numel() >= all
                           : targets.dim() == 2 && targets.size(0) == batch && targets.size(1) >= longest,
        "targets does not hold what target_lengths says");
+}
+
+void ctc_gradient(const Tensor& grad, const Tensor& log_probs, IntArrayRef target_lengths, const Tensor& loss,
+                  const Tensor& log_alpha) {
+  const int64_t steps = log_probs.size(0), batch = log_probs.size(1);
   shape(grad, "grad", {batch});
   shape(loss, "neg_log_likelihood", {batch});
   rank(log_alpha, "log_alpha", 3, 3);
   shape(log_alpha, "log_alpha", {batch, steps, log_alpha.size(2)});
-  that(log_alpha.size(2) > 2 * longest, "log_alpha is too short for the targets");
+  for (int64_t length : target_lengths) that(log_alpha.size(2) > 2 * length, "log_alpha is too short for the targets");
   one_type({grad, log_probs, loss, log_alpha});
 }
 
@@ -197,6 +249,13 @@ void adamw(const Tensor& self, std::initializer_list<Optional> state) {
     that(!given(t) || (t->is_non_overlapping_and_dense() && t->scalar_type() == self.scalar_type()),
          "a state or gradient is not dense, or has another type than self");
   }
+}
+
+void whole_rows(IntArrayRef sizes, IntArrayRef rows) {
+  entries(rows, "rows", sizes.size());
+  for (size_t i = 0; i < sizes.size(); i++)
+    if (rows[i] < 0 || (rows[i] > 0 && sizes[i] % rows[i] != 0))
+      refuse("argument 'rows' has ", rows[i], ", into which ", sizes[i], " elements do not fall");
 }
 
 void optimizer(std::initializer_list<const std::vector<Tensor>*> lists, const std::vector<Tensor>* steps,

@@ -30,6 +30,10 @@ void dimensions(const Tensor& t, IntArrayRef dims);  // at least one, each once
 void fft(const Tensor& self, IntArrayRef dim);
 void last_sizes(const Tensor& t, const char* name, const Tensor& self, IntArrayRef last);  // self's, but for the last
 void padded(const Tensor& t, const char* name, const Tensor& self, IntArrayRef padding, int64_t dims);
+// Factors of interpolation do not lead behind the image; one that is not positive follows from the sizes.
+void scaled(IntArrayRef from, IntArrayRef to, std::initializer_list<double> scales);
+// `t` has the windows of `size` that unfold() makes of `sizes` along `dim`.
+void windows(const Tensor& t, IntArrayRef sizes, int64_t dim, int64_t size, int64_t step);
 void pool_gradient(const Tensor& grad, const Tensor& self, int64_t dims);
 void channels(const Tensor& input, std::initializer_list<Optional> parameters);  // one number each for every channel
 void normalized(const Tensor& input, IntArrayRef shape, std::initializer_list<Optional> parameters);
@@ -37,12 +41,19 @@ void cell(const Tensor& gates, const Tensor& state);  // four gates for each num
 void norm_statistics(const Tensor& input, IntArrayRef shape, std::initializer_list<Optional> statistics);
 void groups(const Tensor& input, int64_t n, int64_t c, int64_t hxw, int64_t group,
             std::initializer_list<Optional> parameters, std::initializer_list<Optional> statistics);
+// Segments along `axis`, by their lengths, or by offsets, which have one number more; and a result of theirs.
+void segments(const Tensor& data, int64_t axis, const Optional& lengths, const Optional& offsets);
+void segmented(const Tensor& output, const Tensor& data, int64_t axis, const Optional& lengths,
+               const Optional& offsets);
 void lstm(const Tensor& output, const Tensor& workspace, const Tensor& hx, const Tensor& cx);
 void distances(const Tensor& x1, const Tensor& x2, const Tensor& grad);
 void integral_range(const Tensor& out, const at::Scalar& start, const at::Scalar& end, const at::Scalar& step);
-void ctc_gradient(const Tensor& grad, const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths,
-                  IntArrayRef target_lengths, const Tensor& loss, const Tensor& log_alpha, int64_t blank);
+void ctc(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengths, IntArrayRef target_lengths,
+         int64_t blank);
+void ctc_gradient(const Tensor& grad, const Tensor& log_probs, IntArrayRef target_lengths, const Tensor& loss,
+                  const Tensor& log_alpha);  // beside what ctc() requires
 void adamw(const Tensor& self, std::initializer_list<Optional> state);
+void whole_rows(IntArrayRef sizes, IntArrayRef rows);  // each size in rows of one length; 0 rows for none
 // Lists of one length whose elements fit; those of a single number, such as steps, come last.
 void optimizer(std::initializer_list<const std::vector<Tensor>*> lists, const std::vector<Tensor>* steps,
                std::initializer_list<Optional> single);
