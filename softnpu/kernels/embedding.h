@@ -23,9 +23,10 @@ inline void embedding_bag(at::Tensor& out, at::Tensor& offset2bag, at::Tensor& b
                           const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets,
                           bool scale_grad_by_freq, int64_t mode, const std::optional<at::Tensor>& per_sample_weights,
                           bool include_last_offset, int64_t padding_idx) {
+  // Dense ones: ATen reads the last offset where it lies in those.
   auto [values, bags, sizes, largest] =
-      at::_embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, /*sparse=*/false, per_sample_weights,
-                         include_last_offset, padding_idx);
+      at::_embedding_bag(weight, indices.contiguous(), offsets.contiguous(), scale_grad_by_freq, mode, /*sparse=*/false,
+                         per_sample_weights, include_last_offset, padding_idx);
   out.copy_(values);
   // ATen leaves out what its own gradient can find again; a client counts on it.
   if (offset2bag.numel() == indices.numel()) number_bags(offset2bag, offsets, indices.numel());

@@ -9,7 +9,6 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <numeric>
 
 namespace softnpu::kernels {
 
@@ -47,8 +46,12 @@ Sums<N> sum(int64_t begin, int64_t end, const F& f) {
 // Calls f(number, begin, end) for every parameter.
 template <class F>
 void for_each_parameter(const at::Tensor& buffer, at::IntArrayRef sizes, const F& f) {
-  const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-  TORCH_CHECK(total == buffer.numel(), "sizes add up to ", total, ", the buffer has ", buffer.numel(), " elements");
+  int64_t left = buffer.numel();
+  for (const int64_t size : sizes) {
+    TORCH_CHECK(size >= 0 && size <= left, "sizes are ", sizes, ", the buffer has ", buffer.numel(), " elements");
+    left -= size;
+  }
+  TORCH_CHECK(left == 0, "sizes leave ", left, " elements of the buffer out");
   int64_t begin = 0;
   for (size_t i = 0; i < sizes.size(); begin += sizes[i++]) f(i, begin, begin + sizes[i]);
 }

@@ -64,6 +64,70 @@ inline DeviceTensor<float> floats(const std::vector<float>& values) {
   return {{static_cast<int64_t>(values.size())}, ACL_FLOAT, values};
 }
 
+inline DeviceTensor<float> filled(std::vector<int64_t> sizes, float value = 0) {
+  size_t count = 1;
+  for (int64_t size : sizes) count *= size;
+  return {sizes, ACL_FLOAT, std::vector<float>(count, value)};
+}
+
+inline DeviceTensor<int64_t> longs(std::vector<int64_t> sizes, const std::vector<int64_t>& values) {
+  return {std::move(sizes), ACL_INT64, values};
+}
+
+// An array for one call.
+class Ints {
+ public:
+  Ints(std::initializer_list<int64_t> values) : handle_(ACL(aclCreateIntArray)(values.begin(), values.size())) {}
+  ~Ints() { ACL(aclDestroyIntArray)(handle_); }
+  Ints(const Ints&) = delete;
+  const aclIntArray* operator+() const { return handle_; }
+
+ private:
+  aclIntArray* handle_;
+};
+
+// Operators called by their names, with the arguments of abi/: const aclTensor*, int64_t, bool, double.
+class Named : public OnDevice {
+ protected:
+  // What phase one says, which must refuse.
+  template <class... Arguments>
+  std::string refusal(const std::string& name, Arguments... arguments) {
+    EXPECT_EQ(plan(name, arguments...), ACLNN_ERR_PARAM_INVALID) << name;
+    return message();
+  }
+  // What the stream says of a task that phase one let pass.
+  template <class... Arguments>
+  std::string failure(const std::string& name, Arguments... arguments) {
+    EXPECT_EQ(run(name, arguments...), ACL_ERROR_RT_AICORE_EXCEPTION) << name;
+    return text_;
+  }
+  // Both phases, and the end of the task.
+  template <class... Arguments>
+  int run(const std::string& name, Arguments... arguments) {
+    if (const int code = plan(name, arguments...)) return code;
+    void* const memory = make_memory(workspace_ + 1);
+    EXPECT_OK(symbol<decltype(aclnnAdd)>(name.c_str())(memory, workspace_, executor_, nullptr));
+    const int code = ACL(aclrtSynchronizeStream)(nullptr);
+    text_ = message();
+    EXPECT_OK(ACL(aclrtFree)(memory));
+    return code;
+  }
+
+ private:
+  template <class... Arguments>
+  int plan(const std::string& name, Arguments... arguments) {
+    using Function = int(Arguments..., uint64_t*, aclOpExecutor**);
+    return symbol<Function>((name + "GetWorkspaceSize").c_str())(arguments..., &workspace_, &executor_);
+  }
+  uint64_t workspace_ = 0;
+  aclOpExecutor* executor_ = nullptr;
+  std::string text_;
+};
+
+inline bool names(const std::string& text, const char* argument) {
+  return text.find("'" + std::string(argument) + "'") != std::string::npos;
+}
+
 inline aclScalar* number(double value) { return ACL(aclCreateScalar)(&value, ACL_DOUBLE); }
 
 // What aclnnAdd needs beside its tensors.
