@@ -18,6 +18,23 @@ inline void qr(at::Tensor& q, at::Tensor& r, const at::Tensor& self, int64_t mod
   r.copy_(triangular);
 }
 
+// ATen's out= forms clear triangles of dense matrices only.
+inline void lu(at::Tensor& p, at::Tensor& l, at::Tensor& u, const at::Tensor& a, bool pivot) {
+  const auto [order, lower, upper] = at::cpu::linalg_lu(a, pivot);
+  if (pivot) p.copy_(order);
+  l.copy_(lower);
+  u.copy_(upper);
+}
+
+inline void lu_unpack(at::Tensor& p, at::Tensor& l, at::Tensor& u, const at::Tensor& lu, const at::Tensor& pivots,
+                      bool unpack_data, bool unpack_pivots) {
+  const auto [order, lower, upper] = at::cpu::lu_unpack(lu, pivots, unpack_data, unpack_pivots);
+  if (unpack_pivots) p.copy_(order);
+  if (!unpack_data) return;
+  l.copy_(lower);
+  u.copy_(upper);
+}
+
 // Numbers that a factorisation does not converge to are NaN, as a device cannot raise.
 template <class Compute>
 void or_nan(std::initializer_list<at::Tensor> results, const Compute& compute) {

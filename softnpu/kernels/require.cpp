@@ -111,13 +111,14 @@ void scaled(IntArrayRef from, IntArrayRef to, std::initializer_list<double> scal
 }
 
 void windows(const Tensor& t, IntArrayRef sizes, int64_t dim, int64_t size, int64_t step) {
-  const int64_t rank = static_cast<int64_t>(sizes.size());
-  if (dim < -rank || dim >= rank) refuse("dimension ", dim, " is out of range for ", rank, " dimensions");
+  const int64_t rank = std::max<int64_t>(static_cast<int64_t>(sizes.size()), 1);
+  if (dim < -rank || dim >= rank) refuse("dimension ", dim, " is out of range for ", sizes.size(), " dimensions");
   if (dim < 0) dim += rank;
-  if (size <= 0 || size > sizes[dim]) refuse("argument 'size' is ", size, ", expected 1 to ", sizes[dim]);
+  const int64_t whole = sizes.empty() ? 1 : sizes[dim];  // a single number is a row of one
+  if (size < 0 || size > whole) refuse("argument 'size' is ", size, ", expected 0 to ", whole);
   if (step <= 0) refuse("argument 'step' is ", step, ", expected a positive number");
   auto expected = sizes.vec();
-  expected[dim] = (sizes[dim] - size) / step + 1;
+  if (!sizes.empty()) expected[dim] = (whole - size) / step + 1;
   expected.push_back(size);
   shape(t, "grad_in", expected);
 }
@@ -183,6 +184,13 @@ void segmented(const Tensor& output, const Tensor& data, int64_t axis, const Opt
   auto sizes = data.sizes().vec();
   sizes[axis < 0 ? axis + data.dim() : axis] = given(lengths) ? lengths->size(-1) : offsets->size(-1) - 1;
   shape(output, "output", sizes);
+}
+
+void factor_pivots(const Tensor& t, const char* name, const Tensor& lu) {
+  rank(lu, "lu", 2, 64);
+  auto sizes = lu.sizes().slice(0, lu.dim() - 1).vec();
+  sizes.back() = std::min(lu.size(-1), lu.size(-2));
+  shape(t, name, sizes);
 }
 
 void lstm(const Tensor& output, const Tensor& workspace, const Tensor& hx, const Tensor& cx) {

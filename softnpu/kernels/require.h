@@ -45,6 +45,7 @@ void groups(const Tensor& input, int64_t n, int64_t c, int64_t hxw, int64_t grou
 void segments(const Tensor& data, int64_t axis, const Optional& lengths, const Optional& offsets);
 void segmented(const Tensor& output, const Tensor& data, int64_t axis, const Optional& lengths,
                const Optional& offsets);
+void factor_pivots(const Tensor& t, const char* name, const Tensor& lu);  // one for each step of the factorisation
 void lstm(const Tensor& output, const Tensor& workspace, const Tensor& hx, const Tensor& cx);
 void distances(const Tensor& x1, const Tensor& x2, const Tensor& grad);
 void integral_range(const Tensor& out, const at::Scalar& start, const at::Scalar& end, const at::Scalar& step);

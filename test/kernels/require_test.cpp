@@ -84,6 +84,29 @@ TEST_F(Require, a_gradient_has_the_shape_of_its_input) {
   EXPECT_PRED2(names, refusal("aclnnGeluBackwardV2", none.handle, x.handle, "none", out.handle), "grad_output");
 }
 
+TEST_F(Require, a_reduced_loss_has_one_gradient) {
+  auto x = filled({2, 3}), none = filled({0}), out = filled({2, 3});
+  auto classes = longs({2}, {0, 1}), labels = longs({2, 3}, {0, -1, 0, 1, -1, 0});
+  const auto marks = filled({2, 3});
+  aclScalar* const one = test::number(1);
+  EXPECT_PRED2(names,
+               refusal("softnpuMultiMarginLossBackward", none.handle, x.handle, classes.handle, one, one, none_,
+                       int64_t{1}, out.handle),
+               "grad_output");
+  ACL(aclDestroyScalar)(one);
+  EXPECT_PRED2(names,
+               refusal("softnpuMultilabelMarginLossBackward", none.handle, x.handle, labels.handle, int64_t{1},
+                       marks.handle, out.handle),
+               "grad_output");
+}
+
+TEST_F(Require, every_step_of_a_factorisation_has_a_pivot) {
+  auto lu = filled({2, 2}), p = filled({2, 2}), l = filled({2, 2}), u = filled({2, 2});
+  test::DeviceTensor<int32_t> none({0}, ACL_INT32, {});
+  EXPECT_PRED2(names, refusal("softnpuLuUnpack", lu.handle, none.handle, true, true, p.handle, l.handle, u.handle),
+               "lu_pivots");
+}
+
 TEST_F(Require, segments_lie_along_the_axis) {
   auto data = filled({2, 3}), out = filled({2, 3});
   auto lengths = longs({3}, {1, 1, 1}), none = longs({2, 0}, {});
