@@ -45,11 +45,11 @@ class Signature {
   uint64_t value_ = 1;
 };
 
-// The call's tensors elsewhere: zeros, and True for masks, which select something then. As `type`, if given, those of
-// the first tensor's type and all with a fraction.
+// The call's tensors elsewhere: zeros, `whole` where the type has no fraction, and True for masks, which select
+// something then. As `type`, if given, those of the first tensor's type and all with a fraction.
 class Copy {
  public:
-  explicit Copy(std::optional<ScalarType> type = std::nullopt) : type_(type) {}
+  Copy(std::optional<ScalarType> type, int whole) : type_(type), whole_(whole) {}
 
   // False: too large, or nothing to compute.
   bool make(const Call& from, Call& to) {
@@ -76,9 +76,11 @@ class Copy {
     if (elements_ > kMostElements) return;
     const bool other = type_ && (t.scalar_type() == *first_ || t.is_floating_point() || t.is_complex());
     const auto type = other ? *type_ : t.scalar_type();
-    t = at::full({span}, type == at::kBool, t.options().dtype(type)).as_strided(t.sizes(), t.strides());
+    const int value = type == at::kBool ? 1 : at::isIntegralType(type, false) ? whole_ : 0;
+    t = at::full({span}, value, t.options().dtype(type)).as_strided(t.sizes(), t.strides());
   }
   std::optional<ScalarType> type_, first_;
+  int whole_;
   int64_t elements_ = 0, input_elements_ = 0;
   int inputs_ = 0;
 };
@@ -90,10 +92,17 @@ bool compute_elsewhere(const Call& call, std::optional<ScalarType> type = std::n
     void process(const c10::Warning&) override {}
   } silence;
   c10::WarningUtils::WarningHandlerGuard quiet(&silence);
-  Call trial(call.op);
-  if (!Copy(type).make(call, trial)) return false;
-  trial.capture_thread_state();
-  trial.compute();
+  for (const int whole : {0, 1}) {
+    Call trial(call.op);
+    if (!Copy(type, whole).make(call, trial)) return false;
+    trial.capture_thread_state();
+    try {
+      trial.compute();
+      break;
+    } catch (const Failure&) {  // out of bounds.h: pivots count from 1
+      if (whole == 1) throw;
+    }
+  }
   return true;
 }
 

@@ -107,6 +107,11 @@ TEST_F(Require, every_step_of_a_factorisation_has_a_pivot) {
                "lu_pivots");
 }
 
+TEST_F(Require, distances_are_those_of_rows) {
+  auto x = filled({3, 3, 0, 3}), out = filled({3});
+  EXPECT_PRED2(names, refusal("aclnnPdist", x.handle, 2.0F, out.handle), "self");
+}
+
 TEST_F(Require, segments_lie_along_the_axis) {
   auto data = filled({2, 3}), out = filled({2, 3});
   auto lengths = longs({3}, {1, 1, 1}), none = longs({2, 0}, {});

@@ -3,6 +3,8 @@
 
 extern "C" {
 int aclnnBitwiseNotGetWorkspaceSize(const aclTensor*, const aclTensor*, uint64_t*, aclOpExecutor**);
+int softnpuLuSolveGetWorkspaceSize(const aclTensor*, const aclTensor*, const aclTensor*, bool, bool, const aclTensor*,
+                                   uint64_t*, aclOpExecutor**);
 int aclnnBitwiseNot(void*, uint64_t, aclOpExecutor*, aclrtStream);
 }
 
@@ -36,4 +38,13 @@ TEST_F(Trial, no_elements_are_accepted_for_every_type) {
   test::DeviceTensor<float> x({0}, ACL_FLOAT, {}), out({0}, ACL_FLOAT, {});
   ASSERT_OK(ACL(aclnnBitwiseNotGetWorkspaceSize)(x.handle, out.handle, &workspace_, &executor_));
   ASSERT_OK(ACL(aclDestroyAclOpExecutor)(executor_));
+}
+
+TEST_F(Trial, pivots_that_cannot_be_zero_are_no_excuse) {
+  test::DeviceTensor<uint16_t> lu({2, 2}, ACL_FLOAT16, {0, 0, 0, 0}), b({2, 1}, ACL_FLOAT16, {0, 0}),
+      out({2, 1}, ACL_FLOAT16, {0, 0});
+  test::DeviceTensor<int32_t> pivots({2}, ACL_INT32, {1, 2});
+  EXPECT_EQ(ACL(softnpuLuSolveGetWorkspaceSize)(lu.handle, pivots.handle, b.handle, true, false, out.handle,
+                                                &workspace_, &executor_),
+            ACLNN_ERR_PARAM_INVALID);
 }
