@@ -17,6 +17,7 @@ void write(at::Tensor& a, at::Tensor& b, const std::tuple<at::Tensor, at::Tensor
 }
 
 inline void write(std::vector<at::Tensor>& out, const std::vector<at::Tensor>& result) {
+  TORCH_CHECK(out.size() == result.size(), "out has ", out.size(), " tensors, expected ", result.size());
   for (size_t i = 0; i < out.size(); i++) out[i].copy_(result[i]);
 }
 

@@ -1,4 +1,6 @@
 // Numbers in tensors that ATen would follow out of its memory: the task fails, and says which argument it was.
+#include <utility>
+
 #include "operators.h"
 
 using test::Ints;
@@ -146,6 +148,19 @@ TEST_F(Bounds, parameters_of_an_optimiser_lie_in_its_buffer) {
   const auto text =
       failure("softnpuFusedLamb", p.handle, g.handle, m.handle, v.handle, +sizes, 0.1, 0.9, 0.99, 1e-8, 0.0, true);
   EXPECT_NE(text.find("sizes"), std::string::npos) << text;
+}
+
+TEST_F(Bounds, a_list_of_results_is_as_long_as_they_are_many) {
+  auto x = ones({2, 1}), a = test::filled({3}), b = test::filled({3});
+  const aclTensor* two[] = {std::exchange(a.handle, nullptr), std::exchange(b.handle, nullptr)};
+  aclTensorList* const out = ACL(aclCreateTensorList)(two, 2);
+  aclScalarList* const everything = ACL(aclCreateScalarList)(nullptr, 0);
+  const Ints bins{2};
+  const auto text =
+      failure("softnpuHistogramddEdges", x.handle, +bins, everything, static_cast<aclTensor*>(nullptr), false, out);
+  EXPECT_NE(text.find("out has 2 tensors"), std::string::npos) << text;
+  ACL(aclDestroyTensorList)(out);
+  ACL(aclDestroyScalarList)(everything);
 }
 
 TEST_F(Bounds, nothing_is_repeated_less_than_never) {
