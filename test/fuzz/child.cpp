@@ -79,14 +79,14 @@ void child(const Options& options, Shared& shared) {
   _exit(0);
 }
 
-uint64_t make_call(const char* name, void* function, const Arguments& a, Journal& journal) {
+uint64_t make_call(const char* name, void* function, const Arguments& a, Journal& journal, const std::string& note) {
   size_t at = snprintf(journal.text, sizeof journal.text, "%s(", name);
   for (size_t i = 0; i < a.integer_count && at + 24 < sizeof journal.text; i++)
     at += snprintf(journal.text + at, sizeof journal.text - at, "%s%#llx", i ? ", " : "",
                    static_cast<unsigned long long>(a.integers[i]));
   for (size_t i = 0; i < a.real_count && at + 32 < sizeof journal.text; i++)
     at += snprintf(journal.text + at, sizeof journal.text - at, "; %g", a.reals[i]);
-  snprintf(journal.text + at, sizeof journal.text - at, ")");
+  snprintf(journal.text + at, sizeof journal.text - at, ")%s", note.c_str());
   journal.calls++;
   const uint64_t result = call(function, a);
   if (static_cast<uint32_t>(result) == 0) journal.accepted++;

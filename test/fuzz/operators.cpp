@@ -36,6 +36,7 @@ class Call {
   }
 
   aclOpExecutor* executor() const { return executor_; }
+  const std::string& tensors() const { return tensors_; }  // for the journal
 
   Arguments phase_two(aclOpExecutor* executor) {
     Arguments a;
@@ -106,7 +107,22 @@ class Call {
     if (random_.one_in(40)) data = reinterpret_cast<char*>(values_.foreign(Kind::memory));
     aclTensor* tensor = ACL(aclCreateTensor)(sizes, rank, type, random_.one_in(20) ? nullptr : strides, offset,
                                              ACL_FORMAT_ND, &storage, 1, data);
+    describe(name, type, sizes, strides, rank, offset);
     return tensor;
+  }
+
+  void describe(const std::string& name, aclDataType type, const int64_t* sizes, const int64_t* strides, uint64_t rank,
+                int64_t offset) {
+    const auto list = [&](const int64_t* numbers) {
+      tensors_ += '[';
+      for (uint64_t i = 0; i < rank; i++) tensors_ += (i ? "," : "") + std::to_string(numbers[i]);
+      tensors_ += ']';
+    };
+    tensors_ += "\n    " + name + ": type " + std::to_string(type) + " sizes ";
+    list(sizes);
+    tensors_ += " strides ";
+    list(strides);
+    if (offset) tensors_ += " offset " + std::to_string(offset);
   }
 
   aclScalar* make_scalar() {
@@ -184,6 +200,7 @@ class Call {
   uint64_t rank_;
   int64_t sizes_[8] = {1};
   aclDataType type_;
+  std::string tensors_;
   uint64_t workspace_size_ = 0;
   aclOpExecutor* executor_ = nullptr;
   std::vector<std::pair<int (*)(void*), uint64_t>> made_;
@@ -195,7 +212,8 @@ void call_operator(const Target& target, Values& values, Journal& journal) {
   Random& random = values.random;
   Call call(values);
   const std::string name = target.name + "GetWorkspaceSize";
-  const bool planned = static_cast<int>(make_call(name.c_str(), target.one, call.phase_one(target), journal)) == 0;
+  const Arguments arguments = call.phase_one(target);
+  const bool planned = static_cast<int>(make_call(name.c_str(), target.one, arguments, journal, call.tensors())) == 0;
   aclOpExecutor* executor = call.executor();
   if (planned && executor) values.pool().put(Kind::executor, reinterpret_cast<uint64_t>(executor));
   if (random.one_in(12) || !planned) executor = reinterpret_cast<aclOpExecutor*>(values.handle(Kind::executor));
@@ -204,8 +222,8 @@ void call_operator(const Target& target, Values& values, Journal& journal) {
     a.add(executor);
     make_call("aclDestroyAclOpExecutor", reinterpret_cast<void*>(ACL(aclDestroyAclOpExecutor)), a, journal);
   }
-  make_call(target.name.c_str(), target.two, call.phase_two(executor), journal);
-  if (random.one_in(15)) make_call(target.name.c_str(), target.two, call.phase_two(executor), journal);
+  make_call(target.name.c_str(), target.two, call.phase_two(executor), journal, call.tensors());
+  if (random.one_in(15)) make_call(target.name.c_str(), target.two, call.phase_two(executor), journal, call.tensors());
 }
 
 }  // namespace fuzz

@@ -12,13 +12,14 @@ namespace fuzz {
 struct Journal {
   std::atomic<uint64_t> calls;
   std::atomic<uint64_t> accepted;  // that returned success
-  char text[1000];
+  char text[2000];
 };
 
 void call_function(const Target& target, Values& values, Journal& journal);
 void call_operator(const Target& target, Values& values, Journal& journal);
 
-// Writes the call into the journal, makes it, and counts it.
-uint64_t make_call(const char* name, void* function, const Arguments& arguments, Journal& journal);
+// Writes the call, and what else there is to know of it, into the journal, makes it, and counts it.
+uint64_t make_call(const char* name, void* function, const Arguments& arguments, Journal& journal,
+                   const std::string& note = "");
 
 }  // namespace fuzz
