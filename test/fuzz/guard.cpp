@@ -15,6 +15,7 @@ extern "C" void __libc_free(void*);
 namespace {
 
 constexpr size_t kPage = 4096, kPages = size_t{1} << 24;  // 64 GiB of addresses, used once each
+constexpr size_t kLarge = size_t{1} << 20;                // larger ones are libc's: they would use the addresses up
 std::atomic<size_t> g_next{0};
 
 void* reserve(size_t bytes, int access) {
@@ -36,9 +37,12 @@ uint32_t* lengths() {  // in pages, by first page
 EXPORTED int posix_memalign(void** out, size_t alignment, size_t bytes) {
   const size_t unit = alignment < 16 ? alignment : 16;
   const size_t size = (bytes + unit - 1) / unit * unit, pages = size / kPage + 1;
-  if (size < bytes || pages > kPages || alignment > kPage) return ENOMEM;
-  const size_t first = g_next.fetch_add(pages + 1);
-  if (first + pages + 1 > kPages) return ENOMEM;
+  const bool guarded = bytes < kLarge && alignment <= kPage;
+  const size_t first = guarded ? g_next.fetch_add(pages + 1) : kPages;
+  if (first + pages + 1 > kPages) {
+    *out = aligned_alloc(alignment, bytes);
+    return *out ? 0 : ENOMEM;
+  }
   char* const begin = base() + first * kPage;
   if (mprotect(begin, pages * kPage, PROT_READ | PROT_WRITE) != 0) return ENOMEM;
   lengths()[first] = static_cast<uint32_t>(pages);

@@ -112,6 +112,15 @@ TEST_F(Require, distances_are_those_of_rows) {
   EXPECT_PRED2(names, refusal("aclnnPdist", x.handle, 2.0F, out.handle), "self");
 }
 
+TEST_F(Require, steps_are_as_many_as_the_output_has_numbers) {
+  auto out = filled({3});
+  aclScalar *const zero = test::number(0), *const one = test::number(1);
+  EXPECT_PRED2(names, refusal("aclnnLinspace", zero, one, int64_t{4}, out.handle), "out");
+  EXPECT_PRED2(names, refusal("aclnnLogSpace", zero, one, int64_t{4}, 10.0, out.handle), "out");
+  ACL(aclDestroyScalar)(zero);
+  ACL(aclDestroyScalar)(one);
+}
+
 TEST_F(Require, segments_lie_along_the_axis) {
   auto data = filled({2, 3}), out = filled({2, 3});
   auto lengths = longs({3}, {1, 1, 1}), none = longs({2, 0}, {});
