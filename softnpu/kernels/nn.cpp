@@ -25,9 +25,10 @@ void gelu(Tensor& out, const Tensor& self, std::string_view approximate) {
     out.copy_(at::cpu::gelu(self, approximate));
 }
 
+// ATen's out= forms of these two write dense memory whatever the strides of `out` are.
 void softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim) {
   const auto type = output.scalar_type();
-  if (out.scalar_type() == type)
+  if (out.scalar_type() == type && out.is_contiguous())
     at::cpu::_softmax_backward_data_out(out, grad_output, output, dim, type);
   else
     out.copy_(at::cpu::_softmax_backward_data(grad_output, output, dim, type));
@@ -35,7 +36,7 @@ void softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& outp
 
 void log_softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim) {
   const auto type = output.scalar_type();
-  if (out.scalar_type() == type)
+  if (out.scalar_type() == type && out.is_contiguous())
     at::cpu::_log_softmax_backward_data_out(out, grad_output, output, dim, type);
   else
     out.copy_(at::cpu::_log_softmax_backward_data(grad_output, output, dim, type));

@@ -44,7 +44,7 @@ inline std::array<Tensor, 3> chosen(const std::vector<uint8_t>& mask, const Opti
 inline std::optional<int64_t> non_zero(int64_t n) { return n ? std::optional<int64_t>(n) : std::nullopt; }
 
 void gelu(Tensor& out, const Tensor& self, std::string_view approximate);
-// The gradient is made in the type of `output`, and lands in `out` without a copy where that is its type too.
+// The gradient is made in the type of `output`, and lands in `out` without a copy where that is dense and of its type.
 void softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim);
 void log_softmax_backward(Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim);
 void max_pool2d(Tensor& out, Tensor& indices, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
