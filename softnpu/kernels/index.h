@@ -9,12 +9,18 @@
 
 namespace softnpu::kernels {
 
+// Where `t` is not zero, in memory of its own. ATen counts those places before it writes them down: a mask that another
+// stream changes meanwhile would lead it out of its memory.
+inline at::Tensor marks(const at::Tensor& t) { return t.scalar_type() == at::kBool ? t.clone() : at::ne(t, 0); }
+
 inline c10::List<std::optional<at::Tensor>> optional_list(const std::vector<at::Tensor>& tensors) {
   c10::List<std::optional<at::Tensor>> list;
   // A client passes an absent index as NULL or as an empty tensor of a type that cannot be an index (float32 was seen).
-  for (const auto& t : tensors)
-    list.push_back(t.defined() && !(t.numel() == 0 && t.is_floating_point()) ? std::optional<at::Tensor>(t)
-                                                                             : std::nullopt);
+  for (const auto& t : tensors) {
+    const bool absent = !t.defined() || (t.numel() == 0 && t.is_floating_point());
+    const bool mask = !absent && (t.scalar_type() == at::kBool || t.scalar_type() == at::kByte);
+    list.push_back(absent ? std::nullopt : std::optional<at::Tensor>(mask ? marks(t) : t));
+  }
   return list;
 }
 
@@ -28,7 +34,7 @@ inline std::vector<at::Tensor> present(const std::vector<at::Tensor>& tensors) {
 // at::masked_select with several threads keeps two int64 for every element of the mask; this one for every element
 // selected.
 inline at::Tensor selected(const at::Tensor& self, const at::Tensor& mask) {
-  const auto operands = at::broadcast_tensors({self, mask});
+  const auto operands = at::broadcast_tensors({self, marks(mask)});
   return at::index(operands[0].dim() ? operands[0] : operands[0].view(1),
                    {std::optional<at::Tensor>(operands[1].dim() ? operands[1] : operands[1].view(1))});
 }

@@ -112,6 +112,26 @@ TEST_F(Call, data_decides_the_shape_of_nonzero) {
   if (memory) ACL(aclrtFree)(memory);
 }
 
+TEST_F(Call, a_mask_that_another_stream_changes_does_no_harm) {
+  constexpr int64_t kSize = 1 << 16;
+  test::DeviceTensor<uint8_t> mask({kSize}, ACL_BOOL, std::vector<uint8_t>(kSize));
+  const std::vector<int64_t> nowhere(kSize);
+  aclrtStream reads = make_stream(), writes = make_stream();
+  for (int i = 0; i < 200; i++) {
+    test::DeviceTensor<int64_t> out({kSize, 1}, ACL_INT64, nowhere);  // the task gives it another shape
+    ASSERT_OK(ACL(aclnnNonzeroGetWorkspaceSize)(mask.handle, out.handle, &workspace_, &executor_));
+    void* const memory = make_memory(workspace_ + 1);
+    ASSERT_OK(ACL(aclnnNonzero)(memory, workspace_, executor_, reads));
+    for (int value = 0; value < 8; value++)
+      ASSERT_OK(ACL(aclrtMemsetAsync)(mask.memory(), kSize, value % 2, kSize, writes));
+    ASSERT_OK(ACL(aclrtSynchronizeStream)(writes));
+    ASSERT_OK(ACL(aclrtSynchronizeStream)(reads));
+    ASSERT_OK(ACL(aclrtFree)(memory));
+  }
+  ASSERT_OK(ACL(aclrtDestroyStream)(reads));
+  ASSERT_OK(ACL(aclrtDestroyStream)(writes));
+}
+
 TEST_F(Call, failing_task_is_reported_once_and_the_next_works) {
   auto a = floats({1, 2}), b = floats({3, 4}), out = floats({0, 0});
   ASSERT_OK(ACL(softnpuFailGetWorkspaceSize)(a.handle, "broken on purpose", &workspace_, &executor_));
