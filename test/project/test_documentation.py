@@ -27,6 +27,15 @@ def test_links_lead_to_files(root):
     assert broken == []
 
 
+def test_quick_start_names_the_packages_that_the_examples_import(root):
+    files = list((root / "examples").glob("*.py"))
+    known = {*sys.stdlib_module_names, *(file.stem for file in files), "torch", "torch_npu"}
+    lines = re.findall(r"`pip install ([^`]+)`", (root / "docs/quick_start.md").read_text())
+    named = {"sklearn" if package == "scikit-learn" else package for line in lines for package in line.split()}
+    imports = {name for file in files for name in re.findall(r"^ *(?:from|import) (\w+)", file.read_text(), re.MULTILINE)} - known
+    assert "sklearn" in imports and imports <= named, imports - named
+
+
 PAGES = [page for page in sorted((Path(__file__).resolve().parents[2] / "docs").rglob("*.md"))
          if "```python\n" in page.read_text()]
 
