@@ -12,6 +12,7 @@ import subprocess
 import sys
 import venv
 from importlib.metadata import distributions
+from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -46,7 +47,7 @@ def prepare(name: str) -> Path:
     (packages / "zz_running_python.pth").write_text("\n".join(lines) + "\n")
     (folder / "constraints.txt").write_text("\n".join(pins) + "\n")
     pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    install = [*pip, "install", "--prefer-binary", "-c", str(folder / "constraints.txt"), name, *besides]
+    install = [*pip, "install", "--prefer-binary", "--no-compile", "-c", str(folder / "constraints.txt"), name, *besides]
     subprocess.run(install, check=True, capture_output=True, text=True)
     for module in unusable:
         subprocess.run([*pip, "uninstall", "-y", module], check=True, capture_output=True, text=True)
@@ -81,6 +82,8 @@ def main() -> None:
     names = sys.argv[1:] or list(PACKAGES)
     if unknown := set(names) - PACKAGES.keys():
         sys.exit(f"unknown package {', '.join(sorted(unknown))}; there are: {', '.join(PACKAGES)}")
+    if find_spec("torch_npu") is None:
+        sys.exit(f"{sys.executable} has no torch_npu; install it there, or call this script with the Python that has it")
     failed = 0
     for name in names:
         ok, text = run(name)
