@@ -18,7 +18,7 @@ class Mutant:
     before: str
     after: str
     text: str  # of the whole file
-    where: str  # the line's code and the column in it: names the place when lines move
+    where: str  # the function, the line's code and the column in it: names the place when lines move
 
     def __str__(self) -> str:
         return f"{self.line}: {shorten(self.before)} -> {shorten(self.after)}"
@@ -95,11 +95,11 @@ def walk(node: ast.AST, function: str = "") -> Iterator[tuple[ast.AST, str]]:
 def mutants(text: str) -> list[Mutant]:
     source, lines = Source(text), text.splitlines()
 
-    def where(place: ast.AST) -> str:
+    def where(place: ast.AST, function: str) -> str:
         line = lines[place.lineno - 1]
-        return f"{line.strip()} [{place.col_offset - (len(line) - len(line.lstrip()))}]"
+        return f"{function}: {line.strip()} [{place.col_offset - (len(line) - len(line.lstrip()))}]"
 
-    return [Mutant(place.lineno, function, source.of(place), code, source.replaced(place, code), where(place))
+    return [Mutant(place.lineno, function, source.of(place), code, source.replaced(place, code), where(place, function))
             for node, function in walk(ast.parse(text)) for place, code in changes(node, source)]
 
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Makes small mistakes in torch_npu/, one at a time, and runs the tests that belong to the file: they should fail.
+"""Makes small mistakes, one at a time, and runs the tests that belong to the place: they should fail.
 
-    python test/mutation/run.py                          150 mutants of the Python files, in a copy of the package
+    python test/mutation/run.py                          165 mutants: two thirds of torch_npu/, one third of softnpu's kernel tables
     python test/mutation/run.py --seed 7 --count 40      others
-    python test/mutation/run.py --paths npu/amp optim    of some files
+    python test/mutation/run.py --paths npu/amp kernels  of some files; kernels/ are the tables
     python test/mutation/run.py --only npu/random.py:31  mutants of one line, all of them
+    python test/mutation/run.py --journal FILE           keeps the answers in FILE, and asks only for those that are not there
 
 Prints a line for each, the share that was caught and the others: survived, stuck, or without tests that pass. Mutants that do nothing
 wrong are listed with their reason in test/expect/mutants.yaml, and do not count. Ends with code 1 if less than 90 % are caught.
@@ -14,178 +15,151 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import multiprocessing
 import os
+import queue
 import random
-import resource
-import shutil
-import signal
+import subprocess
 import sys
 import tempfile
-import time
+from collections import Counter
 from pathlib import Path
 
 import yaml
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-PACKAGE = ROOT / "torch_npu"
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import kernel_tests  # noqa: E402
+import operators  # noqa: E402
+import schemata  # noqa: E402
+import tables  # noqa: E402
+import tests_of  # noqa: E402
+from judge import PACKAGE, ROOT, Judge, Stage  # noqa: E402
+
 EQUIVALENT = ROOT / "test/expect/mutants.yaml"
 MUST = 0.9
-PATIENCE = 10  # times the processor time that tests may take, until they are given up
-sys.path.insert(0, str(HERE))
-from operators import Mutant, is_valid, mutants  # noqa: E402
-from tests_of import tests_of  # noqa: E402
+RESERVE = 1.2  # times as many mutants of tables as are asked for are compiled, since the compiler may refuse some
 
 
-def copy_package(folder: Path) -> Path:
-    """The Python files of the package, with links to what was compiled: a mutant never touches the checkout."""
-    copy = folder / "torch_npu"
-    copy.mkdir()
-    for entry in PACKAGE.iterdir():
-        if entry.is_symlink():
-            (copy / entry.name).symlink_to(entry.resolve())
-        elif entry.is_dir() and entry.name != "__pycache__":
-            shutil.copytree(entry, copy / entry.name, ignore=shutil.ignore_patterns("__pycache__"))
-        elif entry.is_file():
-            shutil.copy(entry, copy / entry.name)
-    return copy
+class Case:
+    """A mutant, its tests, and how it is put in place."""
+
+    def __init__(self, name: str, mutant, stages: list[Stage], **placement):
+        self.name, self.mutant, self.stages, self.placement = name, mutant, stages, placement
+        # How test/expect/mutants.yaml names it: by its code, because lines move.
+        self.label = " ".join(f"{name}: {mutant.where} {mutant.before} -> {mutant.after}".split())
 
 
-def choose(options: argparse.Namespace) -> list[tuple[str, Mutant]]:
-    """Mutants spread over the files, by how much there is to change in each."""
+def python_cases(options: argparse.Namespace, count: int) -> list[Case]:
+    """Spread over the files by how much there is to change in each."""
     found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = str(path.relative_to(PACKAGE))
-        if not options.paths or any(name.startswith(prefix) for prefix in options.paths):
-            found += [(name, mutant) for mutant in mutants(path.read_text()) if tests_of(name, mutant.function)]
+    for name in tests_of.files():
+        if not options.paths or name.startswith(tuple(options.paths)):
+            found += [(name, mutant) for mutant in operators.mutants((PACKAGE / name).read_text())]
     if options.only:
-        return [(name, m) for name, m in found if f"{name}:{m.line}" in options.only and is_valid(m)]
-    random.Random(options.seed).shuffle(found)
-    chosen = itertools.islice((item for item in found if is_valid(item[1])), options.count)
-    return sorted(chosen, key=lambda item: (item[0], item[1].line))
+        found, count = [(name, m) for name, m in found if f"{name}:{m.line}" in options.only], len(found)
+    else:
+        random.Random(options.seed).shuffle(found)
+    cases = (Case(name, m, tests_of.stages(name, m.function), file=name, text=m.text) for name, m in found if operators.is_valid(m))
+    return list(itertools.islice((case for case in cases if case.stages), count))
 
 
-class Selection:
-    """A plugin of pytest: the tests that start processes, or the others. The former are slow, and run only if the latter pass."""
-
-    def __init__(self, processes: bool):
-        self.processes = processes
-
-    def pytest_collection_modifyitems(self, config, items):
-        chosen = [item for item in items if bool({"run", "check"} & set(item.fixturenames)) == self.processes]
-        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-        items[:] = chosen
-
-
-def run_tests(copy: Path, tests: list[str], processes: bool, seconds: float) -> str:
-    """"caught", "survived", "no tests" or "stuck", in a fork of this process, which has imported torch already.
-
-    Processor time is what is limited: on a busy machine a long wait says nothing about the mutant.
-    """
-    child = os.fork()
-    if child == 0:
-        os.setpgid(0, 0)
-        null = os.open(os.devnull, os.O_RDWR)
-        for descriptor in (0, 1, 2):
-            os.dup2(null, descriptor)
-        os.environ["PYTHONPATH"] = str(copy.parent)
-        del os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"]
-        os.chdir(ROOT)
-        sys.path.insert(0, str(copy.parent))
-        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
-        import pytest
-
-        os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests], plugins=[Selection(processes)])))
-    end = time.monotonic() + PATIENCE * seconds
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return {0: "survived", 5: "no tests"}.get(os.waitstatus_to_exitcode(status), "caught")
-        time.sleep(0.05)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return "stuck"
+def table_cases(options: argparse.Namespace, count: int) -> tuple[list[Case], Path | None]:
+    """Spread over the tables; and the library that they are compiled into."""
+    found = tables.choose(options.seed, options.paths)
+    if options.only:
+        found = [m for m in found if f"{m.name}:{m.line}" in options.only]
+        count = len(found)
+    if not (wanted := found[:int(count * RESERVE)]):
+        return [], None
+    print(f"compiling {len(wanted)} mutants of kernel tables", flush=True)
+    library, compiled = schemata.build(wanted, options.jobs)
+    chosen = list(compiled.items())[:count]
+    cases = [Case(m.name, m, kernel_tests.stages(m), environment={schemata.VARIABLE: str(number)}) for number, m in chosen]
+    if any(stage.program == "official" for case in cases for stage in case.stages):
+        subprocess.run(["bash", "ci/official.sh", "--here"], cwd=ROOT, check=True)  # makes its environment
+    return sorted(cases, key=lambda case: (case.name, case.mutant.line)), library
 
 
-class Judge:
-    """Gives mutants to their tests, in a copy of the package. Tests that fail without a mutant are not asked."""
-
-    def __init__(self, folder: Path, seconds: float):
-        self.copy, self.seconds = copy_package(folder), seconds
-        self.healthy: dict[tuple, bool] = {}
-
-    def outcome(self, name: str, mutant: Mutant) -> str:
-        tests, original = tests_of(name, mutant.function), (self.copy / name).read_text()
-        for processes in (False, True):
-            key = (*tests, processes)
-            if key not in self.healthy:
-                before = run_tests(self.copy, tests, processes, self.seconds)
-                self.healthy[key] = before == "survived"
-                if before in ("caught", "stuck"):
-                    print(f"fails without a mutant ({before}): {' '.join(tests)}{' (processes)' if processes else ''}", flush=True)
-            if not self.healthy[key]:
-                continue
-            (self.copy / name).write_text(mutant.text)
-            result = run_tests(self.copy, tests, processes, self.seconds)
-            (self.copy / name).write_text(original)
-            if result != "survived":
-                return result
-        return "survived" if any(self.healthy[(*tests, processes)] for processes in (False, True)) else "no healthy tests"
-
-
-def judge(part: list[tuple[int, str, Mutant]], total: int, seconds: float, results) -> None:
-    """One job: its share of the mutants."""
+def judge(waiting, opapi: Path | None, seconds: float, results) -> None:
+    """One job: takes files until there are none left."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        judge = Judge(Path(folder), seconds)
-        for number, name, mutant in part:
-            outcome = judge.outcome(name, mutant)
-            print(f"{number}/{total} {outcome:9} {name}:{mutant}", flush=True)
-            results.put((name, mutant, outcome))
+        judges = {}
+        for kind in ("python", "tables"):
+            (Path(folder) / kind).mkdir()
+            judges[kind] = Judge(Path(folder) / kind, seconds, opapi if kind == "tables" else None)
+        while True:
+            try:
+                cases = waiting.get(timeout=1)
+            except queue.Empty:
+                return
+            for case in cases:
+                kind = "python" if "file" in case.placement else "tables"
+                results.put((case.label, judges[kind].outcome(case.stages, **case.placement)))
+
+
+def ask(cases: list[Case], opapi: Path | None, options: argparse.Namespace) -> dict[str, str]:
+    """Outcomes by label; those that the journal knows are taken from there."""
+    known = [json.loads(line) for line in options.journal.read_text().splitlines()] if options.journal and options.journal.exists() else []
+    answers = dict(known)
+    left = [case for case in cases if case.label not in answers]
+    context = multiprocessing.get_context("fork")
+    waiting, results = context.Queue(), context.Queue()
+    for _, group in itertools.groupby(left, key=lambda case: case.stages):  # together: their tests are tried once
+        waiting.put(list(group))
+    jobs = [context.Process(target=judge, args=(waiting, opapi, options.seconds, results)) for _ in range(options.jobs)]
+    for job in jobs:
+        job.start()
+    by_label = {case.label: case for case in cases}
+    for number in range(1, len(left) + 1):
+        label, outcome = results.get()
+        answers[label] = outcome
+        print(f"{number}/{len(left)} {outcome:9} {by_label[label].name}:{by_label[label].mutant}", flush=True)
+        if options.journal:
+            with options.journal.open("a") as file:
+                file.write(json.dumps([label, outcome]) + "\n")
+    for job in jobs:
+        job.join()
+    return answers
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=150)
+    parser.add_argument("--count", type=int, default=165)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--paths", nargs="+", default=[], metavar="PREFIX", help="files or folders below torch_npu/")
+    parser.add_argument("--paths", nargs="+", default=[], metavar="PREFIX", help="files or folders below torch_npu/, or kernels/NAME.yaml")
     parser.add_argument("--only", nargs="+", default=[], metavar="FILE:LINE")
     parser.add_argument("--seconds", type=float, default=60, help="processor time that the tests of one mutant may take")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--journal", type=Path)
     options = parser.parse_args()
+    if not list(PACKAGE.glob("_C.*")):
+        parser.error("mutants need the package as `pip install -e . --no-build-isolation` links it: another one would be tested")
 
-    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     sys.dont_write_bytecode = True
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    in_tables = options.count // 3
+    table, opapi = table_cases(options, in_tables)
+    chosen = sorted(python_cases(options, options.count - in_tables), key=lambda case: (case.name, case.mutant.line)) + table
+    listed = yaml.safe_load(EQUIVALENT.read_text()) or {}
+    asked = [case for case in chosen if case.label not in listed]
+
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     # What most tests import, once for all of them; torch_npu is each child's own.
     import pytest  # noqa: F401
     import torch._subclasses.fake_tensor
     import torch.distributed
     import torch.testing  # noqa: F401
 
-    chosen, listed = choose(options), yaml.safe_load(EQUIVALENT.read_text()) or {}
-    asked = [(number, name, mutant) for number, (name, mutant) in enumerate(chosen, 1) if label(name, mutant) not in listed]
-    cuts = [len(asked) * job // options.jobs for job in range(options.jobs + 1)]
-    parts = [asked[begin:end] for begin, end in itertools.pairwise(cuts)]  # mutants of one file together: their tests are tried once
-    context = multiprocessing.get_context("fork")
-    results = context.Queue()
-    jobs = [context.Process(target=judge, args=(part, len(chosen), options.seconds, results)) for part in parts]
-    for job in jobs:
-        job.start()
-    answers = [results.get() for _ in asked]
-    for job in jobs:
-        job.join()
-    survivors = [(name, mutant, outcome) for name, mutant, outcome in answers if outcome != "caught"]
+    answers = ask(asked, opapi, options)
+    for kind, placement in (("torch_npu/", "file"), ("kernel tables", "environment")):
+        print(f"{kind}: {dict(Counter(answers[case.label] for case in asked if placement in case.placement))}")
+    survivors = [case for case in asked if answers[case.label] != "caught"]
     caught = len(asked) - len(survivors)
     print(f"{caught} of {len(asked)} mutants caught ({100 * caught / max(len(asked), 1):.1f} %), {len(chosen) - len(asked)} equivalent")
-    for name, mutant, outcome in sorted(survivors, key=lambda item: (item[0], item[1].line)):
-        print(f"{outcome}: {label(name, mutant)}  (line {mutant.line})")
+    for case in survivors:
+        print(f"{answers[case.label]}: {case.label}  (line {case.mutant.line})")
     return 0 if caught >= MUST * len(asked) else 1
-
-
-def label(name: str, mutant: Mutant) -> str:
-    """How test/expect/mutants.yaml names a mutant: by its code, because lines move."""
-    return " ".join(f"{name}: {mutant.where} {mutant.before} -> {mutant.after}".split())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The mistakes that test/mutation makes: each kind, valid Python, always the same."""
+"""The mistakes that test/mutation makes: each kind, valid code, always the same; and every file has tests that they are given to."""
 
 import sys
 from pathlib import Path
@@ -6,8 +6,14 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+import kernel_tests  # noqa: E402
 import operators  # noqa: E402
+import schemata  # noqa: E402
+import tables  # noqa: E402
 import tests_of  # noqa: E402
+from codegen import aclnn  # noqa: E402
+
+TENSORS = aclnn.parse("aclnnX", "(Tensor self, Tensor other, bool flag, Scalar? most, double p, Tensor! out)")
 
 
 @pytest.mark.parametrize("before, after", [
@@ -37,13 +43,86 @@ def test_mutants_know_their_function_and_text():
     assert mutant.text == "def f(x):\n    y = 'ä', (x)\n" and operators.is_valid(mutant)
 
 
+@pytest.mark.parametrize("before, after", [
+    ("f(out, self, 2)", "f(out, self, 3)"),
+    ("f(out, self, true)", "f(out, self, false)"),
+    ("f(out, self.size(0) * p)", "f(out, self.size(0) / p)"),
+    ("f(p < 2)", "f(p <= 2)"),
+    ("x_stub(out, self; -p)", "x_stub(out, self; p)"),
+    ("at::cpu::cummin_out(out, self)", "at::cpu::cummax_out(out, self)"),
+    ("lt_stub(out, self, other)", "le_stub(out, self, other)"),
+    ("f(out, self, other)", "f(out, other, self)"),
+    ("f(out, self, other)", "f(out, self, self)"),
+    ("f(out, flag)", "f(out, true)"),
+    ("f(out, most)", "f(out, std::optional<at::Scalar>())"),
+])  # fmt: skip
+def test_rows_of_tables(before, after):
+    assert after in tables.changes(before, TENSORS)
+
+
+@pytest.mark.parametrize("code", ['f(out, "true + 1 < 2")', "max_pool2d(out, x.self)", "f(out, self)", "other::f(out)"])
+def test_what_is_no_mistake_in_a_row(code):
+    """Texts, parts of names, and a swap of what is read with what is written."""
+    assert list(tables.changes(code, TENSORS)) == []
+
+
+def test_tables_take_turns_and_the_seed_decides():
+    first = tables.choose(3, [])
+    count = len({mutant.table for mutant in first})
+    assert count == len(list(tables.KERNELS.glob("*.yaml"))) == len({mutant.table for mutant in first[:count]})
+    assert first == tables.choose(3, []) != tables.choose(4, [])
+    assert {mutant.table for mutant in tables.choose(3, ["kernels/fft"])} == {"fft"}
+
+
+def test_a_row_with_mutants_is_a_line_for_each_and_the_row():
+    def mutant(part, after):
+        return tables.TableMutant("kernels/x.yaml", 1, "aclnnX", "", after, part)
+
+    mutants = {7: mutant(0, "g(out)"), 9: mutant(1, "f_stub(out, self; 1)")}
+    lines = schemata.rows(["f(out, self)", "f_stub(out, self; p)"], mutants).splitlines()
+    loop = "if (auto* loop = call.iterator(out, self)) return at::native::f_stub(at::kCPU, *loop, {});"
+    assert '== "7")' in lines[0] and lines[0].endswith(f"{{ {loop.format('p')} g(out); return; }}")
+    assert '== "9")' in lines[1] and lines[1].endswith(f"{{ {loop.format('1')} f(out, self); return; }}")
+    assert lines[2].strip() == f"{loop.format('p')} f(out, self)"
+
+
+def test_the_compiler_names_the_mutants_that_it_refuses(tmp_path, monkeypatch):
+    generated = tmp_path / "softnpu/kernels/generated"
+    generated.mkdir(parents=True)
+    (generated / "fft_entries.cpp").write_text('a\nif (mutant && std::string_view(mutant) == "12") { f(); return; }\nb\n')
+    monkeypatch.setattr(schemata, "BUILD", tmp_path)
+    assert schemata.refused("generated/fft_entries.cpp:2:5: error: no f\ngenerated/fft_entries.cpp:3:1: note: here") == {12}
+
+
+def test_a_row_is_given_to_the_operators_that_launch_it(monkeypatch):
+    def programs(row, table="elementwise"):
+        return [(s.program, s.arguments[:1]) for s in kernel_tests.stages(tables.TableMutant(f"kernels/{table}.yaml", 1, row, "", "", 0))]
+
+    launched = {2: {"aclnnAdd": ["add"]}, None: {"aclnnFlip": ["flip"]}}
+    monkeypatch.setattr(kernel_tests, "launching", lambda limit: launched[limit])
+    assert programs("aclnnAdd") == [("pytest", ("test/ops/test_opinfo.py::test_equals_the_cpu[add]",))]
+    assert programs("aclnnFlip", "index") == [("ops", ("--op",))]
+    assert programs("softnpuLstmLayer", "rnn") == [("pytest", ("test/python/test_rnn.py",))]
+    assert programs("aclnnRsub") == [("official", ("operators.check_unary",))]
+
+
 def test_a_custom_operator_is_given_to_its_cases():
-    assert tests_of.tests_of("custom_ops/norm.py", "npu_deep_norm") == ["test/custom_ops/test_custom_ops.py", "-k", "npu_deep_norm"]
-    assert "npu_moe_gating_top_k_softmax" in tests_of.tests_of("custom_ops/moe.py", "_rows_of_choices")[-1]
-    assert tests_of.tests_of("custom_ops/schemas.py", "") is None
+    def cases(path, function):
+        return tests_of.stages(path, function)[0].arguments
+
+    assert cases("custom_ops/norm.py", "npu_deep_norm") == ("test/custom_ops/test_custom_ops.py", "-k", "npu_deep_norm")
+    assert "npu_moe_gating_top_k_softmax" in cases("custom_ops/moe.py", "_rows_of_choices")[-1]
+    assert tests_of.stages("custom_ops/schemas.py", "") == []
+
+
+def test_every_file_has_tests_or_a_reason():
+    files = tests_of.files()
+    assert len(files) > 100 and set(tests_of.NOT_MUTATED) <= set(files)
+    assert [name for name in files if name not in tests_of.NOT_MUTATED and not tests_of.stages(name, "")] == []
+    assert [key for key in tests_of.TESTS if not any(name == key or name.startswith(key) for name in files)] == []
 
 
 def test_test_files_exist():
-    for tests in [*tests_of.TESTS.values(), *tests_of.FAMILIES.values()]:
+    for tests in [*tests_of.TESTS.values(), *tests_of.FAMILIES.values(), *kernel_tests.TESTS.values()]:
         for name in tests:
             assert not name.endswith(".py") or (tests_of.ROOT / name).is_file(), name

@@ -1,4 +1,4 @@
-"""Which tests belong to a source file: the ones that a mutant of it is given to. A file without a row is not mutated."""
+"""Which tests belong to a Python file: the ones that a mutant of it is given to. Every file of torch_npu/ has a row here or a reason."""
 
 from __future__ import annotations
 
@@ -6,32 +6,61 @@ import ast
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from judge import ROOT, Stage
+
 PYTHON = "test/python/test_"
-# Source file or folder below torch_npu/ -> arguments of pytest.
+CONVERT = [f"{PYTHON}migrate_convert.py", f"{PYTHON}migrate_hostile.py", "-k", "not own_sources and not browser and not linear"]
+ANALYSE = [f"{PYTHON}migrate_analyse.py", f"{PYTHON}migrate_advice.py", "-k", "not function_mode and not speed"]
+DISTRIBUTED = "test/distributed/test_"
+# Source file or folder below torch_npu/ -> arguments of pytest. The first row that fits counts.
 TESTS = {
+    "__init__.py": [f"{PYTHON}import.py", f"{PYTHON}utils.py"],
+    "_after_import.py": [f"{PYTHON}compile.py", f"{PYTHON}torchvision.py"],
+    "_grad_scaler.py": [f"{PYTHON}amp.py"],
+    "_printing.py": [f"{PYTHON}printing.py"],
+    "_register.py": [f"{PYTHON}tensor.py", f"{PYTHON}multiprocessing.py", f"{PYTHON}attention.py", f"{PYTHON}import.py", "-k",
+                     "dlpack or multiprocessing or flex or version or identity or assigns or pickle"],
+    "_startup.py": [f"{PYTHON}import.py", f"{PYTHON}autoload.py"],
     "_torchvision/": [f"{PYTHON}torchvision.py"],
+    "_unavailable.py": [f"{PYTHON}autoload.py"],
+    "contrib/_transfer/dynamo.py": [f"{PYTHON}transfer_compile.py", "-k", "not trainer"],
+    "contrib/_transfer/script.py": [f"{PYTHON}transfer_to_npu.py", f"{PYTHON}transfer_compile.py", "-k", "script or undo"],
     "contrib/_transfer/": [f"{PYTHON}transfer_to_npu.py"],
     "contrib/transfer_to_npu.py": [f"{PYTHON}transfer_to_npu.py"],
     "contrib/function/": ["test/contrib/test_functions.py", "test/contrib/test_gradients_and_shapes.py"],
-    "contrib/module/": ["test/contrib/test_modules.py", "test/contrib/test_gradients_and_shapes.py"],
+    "contrib/": ["test/contrib/test_modules.py", "test/contrib/test_gradients_and_shapes.py"],
     "custom_ops/__init__.py": ["test/custom_ops/test_custom_ops.py", "-k", "rms or refus or functions or schema"],
-    "migrate/analysis/": [f"{PYTHON}migrate_analyse.py"],
-    "migrate/profiling.py": [f"{PYTHON}migrate_analyse.py", f"{PYTHON}migrate_convert.py"],
-    "migrate/": [f"{PYTHON}migrate_convert.py", f"{PYTHON}migrate_analyse.py"],
+    "distributed/backend.py": [*(f"{DISTRIBUTED}{name}.py" for name in ("init", "hosts", "tools", "training")), "-k",
+                               "default_backend or environment or split_group or launcher or namespaces or options or compress"],
+    "distributed/distributed_c10d.py": [f"{DISTRIBUTED}init.py", f"{DISTRIBUTED}faults.py", "-k", "rebuilt or default_backend"],
+    "distributed/run.py": [f"{DISTRIBUTED}init.py", "-k", "launcher"],
+    "distributed/": [f"{DISTRIBUTED}collectives.py", f"{PYTHON}import.py", "-k", "test_case or dir_lists"],
+    "migrate/analysis/": ANALYSE,
+    "migrate/profiling.py": [f"{PYTHON}migrate_analyse.py", "-k", "profile"],
+    "migrate/cuda_names.py": [*CONVERT[:1], *ANALYSE[:1], *CONVERT[2:]],
+    "migrate/": CONVERT,
     "npu/amp/": [f"{PYTHON}amp.py"],
     "npu/autocast_utils.py": [f"{PYTHON}amp.py"],
     "npu/overflow.py": [f"{PYTHON}amp.py"],
+    "npu/_dynamo.py": [f"{PYTHON}compile.py"],
+    "npu/_dynamo_rules.py": [f"{PYTHON}compile.py", f"{PYTHON}transfer_compile.py", f"{PYTHON}options.py", "-k", "not trainer"],
+    "npu/_format.py": [f"{PYTHON}options.py", "test/custom_ops/test_custom_ops.py", "-k", "format"],
+    "npu/_inductor.py": [f"{PYTHON}compile.py"],
+    "npu/__init__.py": [f"{PYTHON}random.py", f"{PYTHON}devices.py"],
     "npu/devices.py": [f"{PYTHON}devices.py", f"{PYTHON}visible_devices.py"],
     "npu/memory.py": [f"{PYTHON}memory.py"],
+    "npu/mstx.py": [f"{PYTHON}mstx.py"],
+    "npu/npu_config.py": [f"{PYTHON}options.py"],
+    "npu/nvtx.py": [f"{PYTHON}transfer_to_npu.py", f"{PYTHON}mstx.py"],
     "npu/random.py": [f"{PYTHON}random.py"],
     "npu/streams.py": [f"{PYTHON}streams.py"],
     "npu/tensor_types.py": [f"{PYTHON}tensor_types.py"],
     "npu/utils.py": [f"{PYTHON}utils.py", f"{PYTHON}amp.py", f"{PYTHON}devices.py"],
-    "optim/": ["test/optim/test_fused_optimizers.py"],
+    "optim/": ["test/optim/test_fused_optimizers.py", "test/optim/test_options.py"],
+    "testing/": ["test/test_network_ops/test_div.py"],
     "utils/combine_tensors.py": ["test/optim/test_combine_tensors.py"],
-    "utils/op_support.py": [f"{PYTHON}utils.py"],
     "utils/serialization.py": [f"{PYTHON}serialization.py"],
+    "utils/": [f"{PYTHON}utils.py"],
 }
 # Families of custom operators with a test file of their own; the others are tested case by case, named after the operator.
 FAMILIES = {
@@ -41,18 +70,26 @@ FAMILIES = {
     "dropout": ["test/custom_ops/test_random_and_steps.py"],
     "optimizer": ["test/custom_ops/test_random_and_steps.py"],
 }
-NOT_CODE = {"custom_ops/schemas.py", "custom_ops/refused.py"}  # tables, compared with facts by tests
+# File -> why it is not mutated.
+NOT_MUTATED = {
+    "_torchvision/schemas.py": "no code: a table of torchvision's schemas",
+    "contrib/_transfer/table.py": "no code: a table of what is redirected",
+    "custom_ops/refused.py": "no code: a table of names",
+    "custom_ops/schemas.py": "no code: a table of schemas",
+}
 
 
-def tests_of(path: str, function: str) -> list[str] | None:
-    """Arguments of pytest for a mutant in `function` of torch_npu/<path>; None: the file is not mutated."""
-    if path in NOT_CODE:
-        return None
+def stages(path: str, function: str) -> list[Stage]:
+    """The tests for a mutant in `function` of torch_npu/<path>; [] if the file is not mutated."""
+    if path in NOT_MUTATED:
+        return []
     folder, _, name = path.rpartition("/")
     if folder == "custom_ops" and name != "__init__.py":
         family = name.removesuffix(".py")
-        return FAMILIES.get(family) or ["test/custom_ops/test_custom_ops.py", "-k", " or ".join(cases(family, function))]
-    return next((tests for key, tests in TESTS.items() if path == key or (key.endswith("/") and path.startswith(key))), None)
+        tests = FAMILIES.get(family) or ["test/custom_ops/test_custom_ops.py", "-k", " or ".join(cases(family, function))]
+    else:
+        tests = next((tests for key, tests in TESTS.items() if path == key or (key.endswith("/") and path.startswith(key))), [])
+    return [Stage(tuple(tests), processes) for processes in (False, True)] if tests else []
 
 
 @cache
@@ -67,3 +104,14 @@ def cases(family: str, function: str) -> list[str]:
         reached |= {name for name, used in functions.items() if used & reached}
     public = sorted(name for name in reached if not name.startswith("_"))
     return public or sorted(name for name in functions if not name.startswith("_"))
+
+
+def files() -> list[str]:
+    """Python files of the package, as this table names them."""
+    package = ROOT / "torch_npu"
+    return sorted(str(path.relative_to(package)) for path in package.rglob("*.py") if not links(path.relative_to(package)))
+
+
+def links(path: Path) -> bool:
+    """Whether a file belongs to what was compiled, which `pip install -e .` links into the package."""
+    return path.parts[0] in ("softnpu", "include", "lib")

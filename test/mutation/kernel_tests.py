@@ -1,0 +1,84 @@
+"""Which tests belong to a row of a kernel table: the OpInfo tests of the operators that launch it, found by trying all of them, and
+those of its table. A row that the adapter does not call is there for other clients of the ABI: ci/official.sh has its tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+
+from judge import ROOT, Stage
+from tables import TableMutant
+
+OPERATORS = 6  # of a row are asked, those that launch the fewest others first
+# Tests beside OpInfo's, by table.
+TESTS = {
+    "attention": ("test/python/test_attention.py", "test/custom_ops/test_attention.py"),
+    "debug": ("test/python/test_async.py", "test/python/test_errors.py"),
+    "distributions": ("test/ops/test_samplers.py", "test/python/test_random.py"),
+    "fill": ("test/python/test_random.py",),
+    "foreach": ("test/optim/test_options.py", "test/optim/test_fused_optimizers.py", "test/python/test_amp.py"),
+    "optimizer": ("test/optim/test_options.py", "test/optim/test_fused_optimizers.py"),
+    "rnn": ("test/python/test_rnn.py",),
+}
+OFFICIAL = ("operators", "randomness", "training")  # modules of test/official
+
+
+@cache
+def called() -> set[str]:
+    """The device operators that the adapter names."""
+    sources = [*ROOT.glob("csrc/**/*.cpp"), *ROOT.glob("csrc/**/*.h"), *ROOT.glob("csrc/**/*.yaml"), *ROOT.glob("torch_npu/**/*.py")]
+    return {name for path in sources for name in re.findall(r"\b(?:aclnn|softnpu)[A-Z]\w*", path.read_text())}
+
+
+@cache
+def official_checks() -> tuple[str, ...]:
+    return tuple(f"{module}.{name}" for module in OFFICIAL
+                 for name in re.findall(r"^def (check_\w+)", (ROOT / f"test/official/{module}.py").read_text(), re.MULTILINE))
+
+
+@cache
+def launching(limit: int | None) -> dict[str, list[str]]:
+    """Operators of OpInfo by the device operator that they launch with `limit` samples, the most specific first. Some 20 s for 2."""
+    environment = {name: value for name, value in os.environ.items() if name != "TORCH_DEVICE_BACKEND_AUTOLOAD"}
+    command = [sys.executable, __file__, json.dumps(limit)]
+    launched = json.loads(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+    found: dict[str, list[str]] = {}
+    for op in sorted(launched, key=lambda op: (len(launched[op]), op)):
+        for name in launched[op]:
+            found.setdefault(name, []).append(op)
+    return found
+
+
+def stages(mutant: TableMutant) -> list[Stage]:
+    if mutant.row not in called() and mutant.table != "debug":
+        return [Stage(official_checks(), program="official")]
+    quick, chosen = launching(2).get(mutant.row, []), []
+    if quick:
+        chosen.append(Stage(tuple(f"test/ops/test_opinfo.py::test_equals_the_cpu[{op}]" for op in quick[:OPERATORS])))
+    elif complete := launching(None).get(mutant.row, []) if mutant.table not in TESTS else []:
+        chosen.append(Stage(("--op", f"({'|'.join(map(re.escape, complete[:OPERATORS]))})$"), program="ops"))
+    if mutant.table in TESTS:
+        chosen.append(Stage(TESTS[mutant.table]))
+    return chosen
+
+
+def main() -> None:
+    """Prints {operator: what it launches} as JSON."""
+    sys.path.insert(0, str(ROOT / "test/ops"))
+    import opinfo
+    import pool
+    import sweep
+    import torch
+
+    dtypes = {name: [d for d in sweep.DTYPES if getattr(torch, d) in op.supported_dtypes("cpu")] for name, op in opinfo.OPS.items()}
+    answers = pool.run([(name, found[0]) for name, found in dtypes.items() if found], json.loads(sys.argv[1]), os.cpu_count() or 1)
+    print(json.dumps({name: answer["launched"] for (name, _), answer in answers.items()}))
+
+
+if __name__ == "__main__":
+    main()
