@@ -34,7 +34,7 @@ import operators  # noqa: E402
 import schemata  # noqa: E402
 import tables  # noqa: E402
 import tests_of  # noqa: E402
-from judge import PACKAGE, ROOT, Judge, Stage  # noqa: E402
+from judge import PACKAGE, ROOT, Judge, Stage, copy_package, import_operators  # noqa: E402
 
 EQUIVALENT = ROOT / "test/expect/mutants.yaml"
 MUST = 0.9
@@ -81,45 +81,76 @@ def table_cases(options: argparse.Namespace, count: int) -> tuple[list[Case], Pa
     return sorted(cases, key=lambda case: (case.name, case.mutant.line)), library
 
 
-def judge(waiting, opapi: Path | None, seconds: float, results) -> None:
-    """One job: takes files until there are none left."""
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        judges = {}
-        for kind in ("python", "tables"):
-            (Path(folder) / kind).mkdir()
-            judges[kind] = Judge(Path(folder) / kind, seconds, opapi if kind == "tables" else None)
-        while True:
-            try:
-                cases = waiting.get(timeout=1)
-            except queue.Empty:
-                return
-            for case in cases:
-                kind = "python" if "file" in case.placement else "tables"
-                results.put((case.label, judges[kind].outcome(case.stages, **case.placement)))
+def judge(waiting, results, copy: Path, opapi: Path | None, seconds: float) -> None:
+    """One job: takes cases until there are none left. With `opapi` it is a new process, for tests of kernels."""
+    if opapi:
+        import_operators()
+    else:
+        copy_package(copy.parent)
+    judge = Judge(copy, seconds)
+    while True:
+        try:
+            cases = waiting.get(timeout=1)
+        except queue.Empty:
+            return
+        for label, stages, placement in cases:
+            results.put((label, judge.outcome(stages, **placement)))
+
+
+def start_jobs(cases: list[Case], opapi: Path | None, folder: Path, options: argparse.Namespace, results) -> tuple:
+    """Jobs for cases of one kind: forks of this process, or for kernels processes that start with the libraries of a copy."""
+    context = multiprocessing.get_context("spawn" if opapi else "fork")
+    waiting = context.Queue()
+    groups = [list(group) for _, group in itertools.groupby(cases, key=lambda case: case.stages)]  # their tests are tried once
+    random.Random(options.seed).shuffle(groups)  # what is known when a run is stopped is a sample too
+    for group in groups:
+        waiting.put([(case.label, case.stages, case.placement) for case in group])
+    copies = [folder / f"{'tables' if opapi else 'python'}{0 if opapi else number}/torch_npu" for number in range(options.jobs)]
+    before = dict(os.environ)
+    if opapi:
+        copy_package(copies[0].parent, opapi)
+        # The adapter finds softnpu beside itself, so it must come from the copy.
+        os.environ |= {"LD_LIBRARY_PATH": f"{copies[0] / 'lib'}:{before.get('LD_LIBRARY_PATH', '')}", "PYTHONPATH": str(copies[0].parent)}
+        del os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"]
+    jobs = [context.Process(target=judge, args=(waiting, results, copy, opapi, options.seconds)) for copy in copies]
+    for job in jobs:
+        job.start()
+    os.environ.clear()
+    os.environ |= before
+    return jobs, waiting
+
+
+def receive(results, jobs: list):
+    while True:
+        try:
+            return results.get(timeout=5)
+        except queue.Empty:
+            if not any(job.is_alive() for job in jobs):
+                raise SystemExit("no job is left") from None
 
 
 def ask(cases: list[Case], opapi: Path | None, options: argparse.Namespace) -> dict[str, str]:
     """Outcomes by label; those that the journal knows are taken from there."""
-    known = [json.loads(line) for line in options.journal.read_text().splitlines()] if options.journal and options.journal.exists() else []
-    answers = dict(known)
-    left = [case for case in cases if case.label not in answers]
-    context = multiprocessing.get_context("fork")
-    waiting, results = context.Queue(), context.Queue()
-    for _, group in itertools.groupby(left, key=lambda case: case.stages):  # together: their tests are tried once
-        waiting.put(list(group))
-    jobs = [context.Process(target=judge, args=(waiting, opapi, options.seconds, results)) for _ in range(options.jobs)]
-    for job in jobs:
-        job.start()
-    by_label = {case.label: case for case in cases}
-    for number in range(1, len(left) + 1):
-        label, outcome = results.get()
-        answers[label] = outcome
-        print(f"{number}/{len(left)} {outcome:9} {by_label[label].name}:{by_label[label].mutant}", flush=True)
-        if options.journal:
-            with options.journal.open("a") as file:
-                file.write(json.dumps([label, outcome]) + "\n")
-    for job in jobs:
-        job.join()
+    known = options.journal.read_text().splitlines() if options.journal and options.journal.exists() else []
+    answers = dict(map(json.loads, known))
+    by_label = {case.label: case for case in cases if case.label not in answers}
+    number = 0
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        for placement, library in (("file", None), ("environment", opapi)):
+            left = [case for case in by_label.values() if placement in case.placement]
+            if not left:
+                continue
+            results = multiprocessing.get_context("spawn").Queue()
+            jobs, waiting = start_jobs(left, library, Path(folder), options, results)
+            for _ in left:
+                label, answers[label] = receive(results, jobs)
+                number += 1
+                print(f"{number}/{len(by_label)} {answers[label]:9} {by_label[label].name}:{by_label[label].mutant}", flush=True)
+                if options.journal:
+                    with options.journal.open("a") as file:
+                        file.write(json.dumps([label, answers[label]]) + "\n")
+            for job in jobs:
+                job.join()
     return answers
 
 

@@ -29,6 +29,8 @@ OTHER_NAME = {a: b for pair in NAMES for a, b in (pair, pair[::-1])}
 # What a kernel computes with that does not look at an argument of this type.
 CONSTANTS = {"bool": ["true", "false"], "int": ["int64_t(0)"], "uint64": ["uint64_t(0)"], "double": ["1.0"], "float": ["1.0"],
              "Scalar": ["at::Scalar(1)"], "Scalar?": ["std::optional<at::Scalar>()"], "Tensor?": ["std::optional<at::Tensor>()"]}
+# Table -> why it is not mutated.
+NOT_MUTATED = {"debug": "two operators that only C++ tests call: a way to be slow and a way to fail"}
 TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
@@ -109,7 +111,8 @@ def mutants(folder: Path = KERNELS) -> dict[str, list[TableMutant]]:
 def choose(seed: int, prefixes: list[str]) -> list[TableMutant]:
     """All mutants in the order in which they are taken: one of each table, then another of each."""
     generator, columns = random.Random(seed), []
-    for column in mutants().values():
+    for table, column in mutants().items():
         generator.shuffle(column)
-        columns.append([m for m in column if not prefixes or m.name.startswith(tuple(prefixes))])
+        if table not in NOT_MUTATED:
+            columns.append([m for m in column if not prefixes or m.name.startswith(tuple(prefixes))])
     return [m for m in chain.from_iterable(zip_longest(*columns)) if m]

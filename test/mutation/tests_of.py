@@ -11,6 +11,7 @@ from judge import ROOT, Stage
 PYTHON = "test/python/test_"
 CONVERT = [f"{PYTHON}migrate_convert.py", f"{PYTHON}migrate_hostile.py", "-k", "not own_sources and not browser and not linear"]
 ANALYSE = [f"{PYTHON}migrate_analyse.py", f"{PYTHON}migrate_advice.py", "-k", "not function_mode and not speed"]
+TRANSFER = [f"{PYTHON}transfer_to_npu.py", "-k", "not detectors and not environment and not processes"]
 DISTRIBUTED = "test/distributed/test_"
 # Source file or folder below torch_npu/ -> arguments of pytest. The first row that fits counts.
 TESTS = {
@@ -25,8 +26,9 @@ TESTS = {
     "_unavailable.py": [f"{PYTHON}autoload.py"],
     "contrib/_transfer/dynamo.py": [f"{PYTHON}transfer_compile.py", "-k", "not trainer"],
     "contrib/_transfer/script.py": [f"{PYTHON}transfer_to_npu.py", f"{PYTHON}transfer_compile.py", "-k", "script or undo"],
-    "contrib/_transfer/": [f"{PYTHON}transfer_to_npu.py"],
-    "contrib/transfer_to_npu.py": [f"{PYTHON}transfer_to_npu.py"],
+    "contrib/_transfer/environment.py": [f"{PYTHON}transfer_to_npu.py", "-k", "environment"],
+    "contrib/_transfer/": TRANSFER,
+    "contrib/transfer_to_npu.py": TRANSFER,
     "contrib/function/": ["test/contrib/test_functions.py", "test/contrib/test_gradients_and_shapes.py"],
     "contrib/": ["test/contrib/test_modules.py", "test/contrib/test_gradients_and_shapes.py"],
     "custom_ops/__init__.py": ["test/custom_ops/test_custom_ops.py", "-k", "rms or refus or functions or schema"],
@@ -51,7 +53,7 @@ TESTS = {
     "npu/memory.py": [f"{PYTHON}memory.py"],
     "npu/mstx.py": [f"{PYTHON}mstx.py"],
     "npu/npu_config.py": [f"{PYTHON}options.py"],
-    "npu/nvtx.py": [f"{PYTHON}transfer_to_npu.py", f"{PYTHON}mstx.py"],
+    "npu/nvtx.py": [f"{PYTHON}transfer_to_npu.py", f"{PYTHON}mstx.py", "-k", "nvtx or profiler or mstx"],
     "npu/random.py": [f"{PYTHON}random.py"],
     "npu/streams.py": [f"{PYTHON}streams.py"],
     "npu/tensor_types.py": [f"{PYTHON}tensor_types.py"],
