@@ -146,7 +146,7 @@ def ask(cases: list[Case], opapi: Path | None, options: argparse.Namespace) -> d
                 label, answers[label] = receive(results, jobs)
                 number += 1
                 print(f"{number}/{len(by_label)} {answers[label]:9} {by_label[label].name}:{by_label[label].mutant}", flush=True)
-                if options.journal:
+                if options.journal and answers[label] != "no healthy tests":
                     with options.journal.open("a") as file:
                         file.write(json.dumps([label, answers[label]]) + "\n")
             for job in jobs:
@@ -168,7 +168,7 @@ def main() -> int:
         parser.error("mutants need the package as `pip install -e . --no-build-isolation` links it: another one would be tested")
 
     sys.dont_write_bytecode = True
-    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    os.environ["PYTHONDONTWRITEBYTECODE"] = os.environ["OMP_NUM_THREADS"] = "1"  # threads that wait would use up processor time
     in_tables = options.count // 3
     table, opapi = table_cases(options, in_tables)
     chosen = sorted(python_cases(options, options.count - in_tables), key=lambda case: (case.name, case.mutant.line)) + table
