@@ -151,8 +151,10 @@ def test_prefetcher_gives_every_batch_on_the_card():
     assert seen == [(float(i), i) for i in range(4)]
 
 
+@pytest.mark.parametrize("attn_mask", [None, torch.ones(5, 5).triu(1).bool(), torch.arange(25.0).view(5, 5) / 10],
+                         ids=["none", "bool", "added"])
 @pytest.mark.parametrize("key_padding", [False, True])
-def test_multihead_attention(key_padding):
+def test_multihead_attention(key_padding, attn_mask):
     ours, plain = modules.MultiheadAttention(8, 2), nn.MultiheadAttention(8, 2, batch_first=True)
     with torch.no_grad():
         plain.in_proj_weight.copy_(torch.cat([ours.q_proj.weight, ours.k_proj.weight, ours.v_proj.weight]))
@@ -161,9 +163,12 @@ def test_multihead_attention(key_padding):
         plain.out_proj.bias.zero_()
     x = rand(2, 5, 8)
     padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2]) if key_padding else None
-    expected, weights = plain(x, x, x, key_padding_mask=padding)
+    added = None if padding is None else torch.zeros(2, 5).masked_fill(padding, -torch.inf)  # of the type of attn_mask, as torch wants
+    expected, weights = plain(x, x, x, key_padding_mask=padding if attn_mask is None or attn_mask.dtype is torch.bool else added,
+                              attn_mask=attn_mask)
     flat = x.reshape(10, 8).npu()
-    out, found = ours.npu()(flat, flat, flat, 2, 5, 5, key_padding_mask=None if padding is None else padding.npu())
+    out, found = ours.npu()(flat, flat, flat, 2, 5, 5, key_padding_mask=None if padding is None else padding.npu(),
+                            attn_mask=None if attn_mask is None else attn_mask.npu())
     torch.testing.assert_close(out.view(2, 5, 8).cpu(), expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(found.cpu(), weights, rtol=1e-4, atol=1e-5)
     with pytest.raises(NotImplementedError, match="incremental_state"):

@@ -214,6 +214,17 @@ def permute(tokens, indices):
     return tokens[order // 2], order.argsort().to(torch.int32)
 
 
+def best_group(x, two):
+    """Weights and experts of the better of two groups of two: that with the best score, or with the larger sum."""
+    weights, experts = [], []
+    for groups in torch.softmax(x, -1).view(-1, 2, 2):
+        group = int((groups.sum(1) if two else groups.amax(1)).argmax())
+        value, index = groups[group].sort(descending=True)
+        weights.append(value)
+        experts.append(index + 2 * group)
+    return torch.stack(weights), torch.stack(experts).to(torch.int32)
+
+
 def gate(chosen, norm_type=0, renorm=0, routed_scaling_factor=1.0):
     return (chosen / chosen.sum(-1, keepdim=True) if norm_type or renorm else chosen) * routed_scaling_factor
 
@@ -227,6 +238,8 @@ MOE = [
     Case("npu_moe_gating_top_k", (LOGITS, 2), lambda x, k, renorm, routed_scaling_factor: (
         gate(TOP.values, renorm=1, routed_scaling_factor=2.5), CHOICES), {"renorm": 1, "routed_scaling_factor": 2.5}, label="renormed"),
     Case("npu_moe_gating_top_k", (LOGITS, 2), lambda x, k: (TOP.values, CHOICES), label="plain"),
+    *[Case("npu_moe_gating_top_k", (LOGITS, 2), lambda x, k, group_select_mode, **_: best_group(x, group_select_mode == 1),
+           {"k_group": 1, "group_count": 2, "group_select_mode": mode}, label=f"groups {mode}") for mode in (0, 1)],
     Case("npu_moe_init_routing", (TOKENS, PAIRS, CHOICES, 6), init_routing, grad=(0,)),
     Case("npu_moe_init_routing_v2", (TOKENS, CHOICES), lambda x, e, **_: (
         x[e.reshape(-1).argsort(stable=True) // 2], e.reshape(-1).argsort(stable=True).argsort().to(torch.int32),

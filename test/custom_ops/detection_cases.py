@@ -43,6 +43,8 @@ BOX_CASES = [
     Case("npu_iou", (BOXES, TRUTHS), lambda b, g: iou_loop(g, b), grad=(0,)),
     Case("npu_ptiou", (BOXES, TRUTHS), lambda b, g: iou_loop(g, b, 1.0), grad=(0,)),
     Case("npu_giou", (BOXES.t(), OTHERS.t()), lambda a, b: paired("giou", a.t(), b.t())),
+    Case("npu_giou", (BOXES.t(), OTHERS.t(), False, True), lambda a, b, t, c: torch.cat(
+        [paired("giou", box.expand(len(b.t()), 4), b.t()) for box in a.t()]), label="cross"),
     Case("npu_diou", (BOXES.t(), OTHERS.t()), lambda a, b: paired("diou", a.t(), b.t())),
     Case("npu_ciou", (BOXES.t(), OTHERS.t(), False, False), lambda a, b, t, c: paired("ciou", a.t(), b.t())),
     # The numbers of the two coders are those of the operators' documented examples.

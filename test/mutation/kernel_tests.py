@@ -21,7 +21,7 @@ TESTS = {
     "attention": ("test/python/test_attention.py", "test/custom_ops/test_attention.py"),
     "distributions": ("test/ops/test_samplers.py", "test/python/test_random.py"),
     "fill": ("test/python/test_random.py",),
-    "foreach": ("test/optim/test_options.py", "test/optim/test_fused_optimizers.py", "test/python/test_amp.py"),
+    "foreach": ("test/ops/test_foreach.py", "test/optim/test_options.py", "test/optim/test_fused_optimizers.py", "test/python/test_amp.py"),
     "optimizer": ("test/optim/test_options.py", "test/optim/test_fused_optimizers.py"),
     "rnn": ("test/python/test_rnn.py",),
 }

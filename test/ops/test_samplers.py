@@ -13,6 +13,13 @@ def same(npu, cpu):
     torch.testing.assert_close(npu.cpu(), cpu, rtol=1e-3, atol=0, equal_nan=True)
 
 
+def distance(npu, cpu):
+    """Kolmogorov and Smirnov: the largest distance of the two distribution functions."""
+    npu, cpu = npu.double().cpu().flatten().sort()[0], cpu.double().flatten().sort()[0]
+    points = torch.cat([npu, cpu])
+    return (torch.searchsorted(npu, points, right=True) - torch.searchsorted(cpu, points, right=True)).abs().max() / len(cpu)
+
+
 @pytest.mark.parametrize("alpha", [INF, NAN, -1.0, -INF, 0.0, 1e30])
 def test_gamma_of_an_odd_shape_is_the_cpus(alpha):
     shape = torch.tensor([alpha])
@@ -72,10 +79,7 @@ def test_binomial_has_its_mean_and_variance(count, prob):
 def test_gamma_is_distributed_as_on_the_cpu(alpha):
     torch.manual_seed(0)
     shapes = torch.full((COUNT,), alpha, dtype=torch.float64)
-    npu, cpu = torch._standard_gamma(shapes.npu()).cpu().sort()[0], torch._standard_gamma(shapes).sort()[0]
-    points = torch.cat([npu, cpu])  # Kolmogorov and Smirnov: the largest distance of the two distribution functions
-    distance = (torch.searchsorted(npu, points, right=True) - torch.searchsorted(cpu, points, right=True)).abs().max() / COUNT
-    assert distance < 2.3 * math.sqrt(2 / COUNT)
+    assert distance(torch._standard_gamma(shapes.npu()), torch._standard_gamma(shapes)) < 2.3 * math.sqrt(2 / COUNT)
 
 
 def test_samples_follow_from_the_seed():
@@ -84,3 +88,37 @@ def test_samples_follow_from_the_seed():
     first = torch.poisson(rates)
     torch.manual_seed(7)
     assert torch.equal(first, torch.poisson(rates))
+
+
+WEIGHTS = torch.tensor([0.1, 0.2, 0.0, 0.7])
+DRAWS = {
+    "bernoulli": lambda x: x.bernoulli_(0.3),
+    "bernoulli of a tensor": lambda x: torch.bernoulli(torch.full_like(x, 0.3)),
+    "cauchy": lambda x: x.cauchy_(1.0, 2.0),
+    "exponential": lambda x: x.exponential_(3.0),
+    "geometric": lambda x: x.geometric_(0.3),
+    "integers": lambda x: x.random_(3, 17),
+    "multinomial": lambda x: WEIGHTS.to(x.device).multinomial(x.numel(), replacement=True),
+    "multinomial without replacement": lambda x: torch.full((x.numel(),), 0.5, device=x.device).multinomial(x.numel()),
+    "normal": lambda x: x.normal_(2.0, 3.0),
+    "permutation": lambda x: torch.randperm(x.numel(), device=x.device),
+    "rrelu": lambda x: torch.rrelu(torch.full_like(x, -1.0), 0.1, 0.6, training=True),
+    "uniform": lambda x: x.uniform_(-1.0, 4.0),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_draws_are_distributed_as_on_the_cpu(draw):
+    torch.manual_seed(0)
+    assert distance(draw(torch.empty(COUNT, device="npu")), draw(torch.empty(COUNT))) < 2.3 * math.sqrt(2 / COUNT)
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_draws_depend_on_the_seed_and_on_those_before(draw):
+    def drawn(seed):
+        torch.manual_seed(seed)
+        return [draw(torch.empty(100, device="npu")).cpu() for _ in range(2)]
+
+    first, second = drawn(1)
+    assert torch.equal(first, drawn(1)[0]) and not torch.equal(first, second)
+    assert not torch.equal(first, drawn(2)[0])

@@ -201,6 +201,18 @@ def test_rules_that_torch_optim_lacks(make, reference):
     assert_same(npu, expected)
 
 
+@pytest.mark.parametrize("make", [optim.NpuFusedLamb, optim.NpuFusedAdamP], ids=lambda make: make.__name__)
+def test_averages_are_found_under_their_names(make):
+    npu = parameters("npu")
+    optimizer = make(npu)
+    set_gradients(npu, 0)
+    optimizer.step()
+    for p in npu:
+        state = optimizer.state[p]
+        torch.testing.assert_close(state["exp_avg"], 0.1 * p.grad)
+        torch.testing.assert_close(state["exp_avg_sq"], 0.001 * p.grad.square())
+
+
 def test_lamb_scales_all_gradients_by_their_norm():
     npu = parameters("npu")
     optimizer = optim.NpuFusedLamb(npu, use_global_grad_norm=True)

@@ -309,3 +309,16 @@ def test_profile_of_a_script_that_insists_on_cuda(run, tmp_path):
     process = run("import sys\nfrom torch_npu.migrate.__main__ import main\nsys.exit(main(['profile', 'train.py']))")
     assert process.returncode == 1
     assert "aten::add.Tensor" in process.stdout and "--device npu" in process.stderr
+
+
+def test_profile_counts_calls_and_finds_modules_beside_the_script(tmp_path, monkeypatch, capsys):
+    (tmp_path / "beside_the_script.py").write_text("import torch\ntwice = lambda x: x.exp().exp()\n")
+    (tmp_path / "train.py").write_text("import torch\nfrom beside_the_script import twice\ntwice(torch.ones(2))\n")
+    monkeypatch.setattr("sys.path", sys.path[:])
+    monkeypatch.setattr("sys.argv", sys.argv[:])
+    assert main(["profile", "--json", str(tmp_path / "p.json"), str(tmp_path / "train.py")]) == 0, capsys.readouterr().err
+    summary = json.loads((tmp_path / "p.json").read_text())
+    assert {row["operator"]: row["calls"] for row in summary["operators"]}["aten::exp"] == 2
+    for name, share in summary["classes"].items():
+        rows = [row for row in summary["operators"] if row["support"] == name]
+        assert (share["operators"], share["calls"]) == (len(rows), sum(row["calls"] for row in rows))

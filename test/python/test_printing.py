@@ -43,6 +43,15 @@ def test_print_options_and_formatting():
     assert str(torch.nn.Parameter(x)).startswith("Parameter containing:\ntensor([1.2346], device='npu:0'")
 
 
+def test_only_what_is_shown_is_copied(monkeypatch):
+    from torch_npu import _printing
+
+    edges, copied = _printing._edges, []
+    monkeypatch.setattr(_printing, "_edges", lambda *args: copied.append(edges(*args)) or copied[-1])
+    repr(torch.zeros(100, 50).npu())
+    assert [tuple(part.shape) for part in copied if not part.is_npu][-1] == (6, 6)
+
+
 def test_quick_verification_of_the_readme(check):
     code = "x = torch.randn(2, 2).npu(); y = torch.randn(2, 2).npu(); z = x.mm(y); print(z)"
     assert check(code).endswith("device='npu:0')")
