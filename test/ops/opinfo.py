@@ -6,8 +6,7 @@ call the npu must raise too. Inputs are made on the CPU and copied with their st
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -85,6 +84,14 @@ def tensors(value) -> list[torch.Tensor]:
     return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
 
 
+def spread(samples: Iterable, limit: int | None) -> list:
+    """At most `limit` samples, from the first to the last: neighbours are alike, and options come late in the lists."""
+    found = list(samples)
+    if limit is None or len(found) <= limit:
+        return found
+    return [found[number * (len(found) - 1) // max(limit - 1, 1)] for number in range(limit)]
+
+
 def makes_no_difference(sample) -> bool:
     """Whether a sample names no device at all, such as that of arange(2): its result is on the CPU anyway."""
     leaves = tree_flatten((sample.input, sample.args, sample.kwargs))[0]
@@ -122,7 +129,7 @@ class Comparison:
         result = Result()
         torch.manual_seed(0)
         try:
-            samples = list(itertools.islice(self.op.sample_inputs("cpu", self.dtype, requires_grad=requires_grad), self.limit))
+            samples = spread(self.op.sample_inputs("cpu", self.dtype, requires_grad=requires_grad), self.limit)
         except Exception as error:  # the database cannot make inputs for this type
             result.detail = f"no samples: {error}"
             return result

@@ -1,7 +1,7 @@
 """Every operator of torch's OpInfo database on npu equals the CPU, with the CPU fallback forbidden.
 
-Two samples of each operator in every dtype of the sweep, in a worker process; test/ops/sweep.py takes all samples. What is not
-supported or fails for now is listed in test/expect; of these pairs all samples are taken, so that a row which is not needed shows.
+The first and the last sample of each operator in every dtype of the sweep, in a worker process; test/ops/sweep.py takes all. What is
+not supported or fails for now is listed in test/expect; of these pairs all samples are taken, so that a row which is not needed shows.
 """
 
 import expect
