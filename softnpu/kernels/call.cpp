@@ -7,11 +7,13 @@
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
 #include <cstring>
 #include <sstream>
 
 #include "float_flags.h"
 #include "runtime/address.h"
+#include "runtime/config.h"
 #include "runtime/error.h"
 #include "wide.h"
 
@@ -83,7 +85,7 @@ Call::~Call() {
 
 void Call::capture_thread_state() {
   float_flags_ = float_flags();
-  threads_ = at::get_num_threads();
+  threads_ = std::min(at::get_num_threads(), config().threads);
 }
 
 void Call::compute() {

@@ -1,4 +1,4 @@
-"""torch.set_num_threads(1) means one thread for copies on the card, too. Counted by softnpu."""
+"""How many threads a copy on the card and a kernel have: as many as torch and SOFTNPU_THREADS allow."""
 
 import pytest
 
@@ -30,3 +30,19 @@ def test_a_copy_takes_as_many_threads_as_torch_has(check, level):
 
 def test_a_card_with_one_thread_copies_with_one(check):
     assert check(CODE, SOFTNPU_THREADS="1") == "0 False"
+
+
+KERNEL = """
+import os
+torch.set_num_threads(2)
+x, before = torch.rand(1 << 20).npu(), len(os.listdir("/proc/self/task"))
+torch.sin(x)
+torch.npu.synchronize()
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_kernel_takes_as_many_threads_as_the_card_has(check, threads):
+    """The threads that OpenMP starts for it."""
+    assert check(KERNEL, SOFTNPU_THREADS=str(threads), TASK_QUEUE_ENABLE="0") == str(threads - 1)
