@@ -20,7 +20,8 @@ OPERATORS = 6  # of a row are asked, those that launch the fewest others first
 TESTS = {
     "attention": ("test/python/test_attention.py", "test/custom_ops/test_attention.py"),
     "distributions": ("test/ops/test_samplers.py", "test/python/test_random.py"),
-    "fill": ("test/python/test_random.py",),
+    "fill": ("test/ops/test_samplers.py", "test/python/test_random.py"),
+    "image": ("test/ops/test_grid_sampler.py",),
     "foreach": ("test/ops/test_foreach.py", "test/optim/test_options.py", "test/optim/test_fused_optimizers.py", "test/python/test_amp.py"),
     "optimizer": ("test/optim/test_options.py", "test/optim/test_fused_optimizers.py"),
     "rnn": ("test/python/test_rnn.py",),
@@ -66,7 +67,7 @@ def stages(mutant: TableMutant) -> list[Stage]:
     quick, chosen = launching(2).get(mutant.row, []), []
     if quick:
         chosen.append(Stage(tuple(f"test/ops/test_opinfo.py::test_equals_the_cpu[{op}]" for op in quick[:OPERATORS])))
-    elif complete := launching(None).get(mutant.row, []) if mutant.table not in TESTS else []:
+    elif complete := launching(None).get(mutant.row, []):
         chosen.append(Stage(tuple(complete[:OPERATORS]), program="ops"))
     if mutant.table in TESTS:
         chosen.append(Stage(TESTS[mutant.table]))
