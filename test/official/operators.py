@@ -124,6 +124,7 @@ def check_indexing():
         "index_select": (lambda x, k: x.index_select(1, k), A, COLUMNS),
         "index_add": (lambda x, k, y: x.index_add(1, k, y[:, :2]), A, COLUMNS, B),
         "index_copy": (lambda x, k, y: x.index_copy(1, k, y[:, :2]), A, COLUMNS, B),
+        "index_copy_": (lambda x, k, y: x.clone().index_copy_(1, k, y[:, :2]), A, COLUMNS, B),
         "index_fill": (lambda x, k: x.index_fill(1, k, 2.0), A, COLUMNS),
         "rows": (lambda x, k: x[k], A, COLUMNS),
         "columns": (lambda x, k: x[:, k], A, COLUMNS),
