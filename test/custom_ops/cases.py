@@ -233,6 +233,9 @@ MOE = [
     Case("npu_moe_gating_top_k_softmax", (LOGITS, None, 2), lambda x, f, k: (TOP.values, CHOICES, PAIRS), grad=(0,)),
     Case("npu_moe_gating_top_k_softmax_v2", (LOGITS,), lambda x, k, renorm: (torch.softmax(x.topk(2).values, -1), CHOICES),
          {"k": 2, "renorm": 1}, grad=(0,)),
+    Case("npu_moe_gating_top_k_softmax_v2", (LOGITS,), lambda x, k, output_softmax: (TOP.values, CHOICES, torch.softmax(x, -1)),
+         {"k": 2, "output_softmax": True}, label="with all scores"),
+    Case("npu_moe_gating_top_k_softmax_v2", (LOGITS,), lambda x, k: (TOP.values, CHOICES, torch.empty(0)), {"k": 2}, label="plain"),
     Case("npu_moe_gating_top_k", (LOGITS, 2), lambda x, k, norm_type: (
         (lambda s: s / s.sum(-1, keepdim=True))(torch.sigmoid(x).topk(2).values), CHOICES), {"norm_type": 1}, grad=(0,)),
     Case("npu_moe_gating_top_k", (LOGITS, 2), lambda x, k, renorm, routed_scaling_factor: (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -42,6 +43,12 @@ class Source:
         begin, end = self.span(node)
         return self.text.encode()[begin:end].decode()
 
+    def with_operator(self, node: ast.AST, left: ast.AST, operator: str, right: ast.AST) -> str:
+        """The code of a node with two operands and another operator between them; parentheses around the operands stay."""
+        data, (begin, end), left_end, right_begin = self.text.encode(), self.span(node), self.span(left)[1], self.span(right)[0]
+        closing, opening = re.fullmatch(rb"([\s)]*).*?([\s(]*)", data[left_end:right_begin], re.DOTALL).groups()
+        return f"({(data[begin:left_end] + closing).decode()}{operator}{(opening + data[right_begin:end]).decode()})"
+
     def replaced(self, node: ast.AST, code: str) -> str:
         begin, end = self.span(node)
         data = self.text.encode()
@@ -52,9 +59,9 @@ def changes(node: ast.AST, source: Source) -> Iterator[tuple[ast.AST, str]]:
     """(node to replace, new code) of the mistakes that can be made in one node itself."""
     of = source.of
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
-        yield node, f"({of(node.left)} {COMPARISONS[type(node.ops[0])]} {of(node.comparators[0])})"
+        yield node, source.with_operator(node, node.left, COMPARISONS[type(node.ops[0])], node.comparators[0])
     elif isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
-        yield node, f"({of(node.left)} {ARITHMETIC[type(node.op)]} {of(node.right)})"
+        yield node, source.with_operator(node, node.left, ARITHMETIC[type(node.op)], node.right)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
         yield node, f"({of(node.operand)})"
     elif isinstance(node, ast.BoolOp):
