@@ -69,9 +69,7 @@ def stages(mutant: TableMutant) -> list[Stage]:
         chosen.append(Stage(tuple(f"test/ops/test_opinfo.py::test_equals_the_cpu[{op}]" for op in quick[:OPERATORS])))
     elif complete := launching(None).get(mutant.row, []):
         chosen.append(Stage(tuple(complete[:OPERATORS]), program="ops"))
-    if mutant.table in TESTS:
-        chosen.append(Stage(TESTS[mutant.table]))
-    return chosen
+    return chosen + [Stage((file,)) for file in TESTS.get(mutant.table, ())]
 
 
 def main() -> None:
