@@ -206,3 +206,13 @@ def test_multiclass_nms():
     torch.testing.assert_close(dets[:3, :4].cpu(), boxes[[0, 1, 2]])
     batch = npu_batched_multiclass_nms(boxes[None].npu(), scores[None].npu(), max_num=5, score_factors=torch.ones(1, 3).npu())
     assert torch.equal(batch[0][0], dets)
+
+
+def test_multiclass_nms_with_boxes_of_each_class():
+    boxes = torch.tensor([[0.0, 0, 10, 10, 40, 40, 50, 50], [20, 20, 30, 30, 60, 60, 70, 70]])
+    scores = torch.tensor([[0.9, 0.6, 0.0], [0.3, 0.7, 0.0]])
+    dets, labels = npu_multiclass_nms(boxes.npu(), scores.npu(), max_num=4)
+    assert dets[:, 4].cpu().tolist() == pytest.approx([0.9, 0.7, 0.6, 0.3]) and labels.tolist() == [0, 1, 1, 0]
+    torch.testing.assert_close(dets[:, :4].cpu(), torch.stack([boxes[0, :4], boxes[1, 4:], boxes[0, 4:], boxes[1, :4]]))
+    with pytest.raises(ValueError, match="boxes for one class or for each of 3, not for 2"):
+        npu_multiclass_nms(boxes.npu(), torch.rand(2, 4).npu())

@@ -25,6 +25,7 @@ TESTS = {
     "foreach": ("test/ops/test_foreach.py", "test/optim/test_options.py", "test/optim/test_fused_optimizers.py", "test/python/test_amp.py"),
     "optimizer": ("test/optim/test_options.py", "test/optim/test_fused_optimizers.py"),
     "rnn": ("test/python/test_rnn.py",),
+    "special": ("test/ops/test_special.py",),
 }
 OFFICIAL = ("operators", "randomness", "training")  # modules of test/official
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -55,7 +56,7 @@ TESTS = {
     "npu/npu_config.py": [f"{PYTHON}options.py"],
     "npu/nvtx.py": [f"{PYTHON}transfer_to_npu.py", f"{PYTHON}mstx.py", "-k", "nvtx or profiler or mstx"],
     "npu/random.py": [f"{PYTHON}random.py"],
-    "npu/streams.py": [f"{PYTHON}streams.py"],
+    "npu/streams.py": [f"{PYTHON}streams.py", f"{PYTHON}async.py", "-k", "not copy_beside and not workspace"],
     "npu/tensor_types.py": [f"{PYTHON}tensor_types.py"],
     "npu/utils.py": [f"{PYTHON}utils.py", f"{PYTHON}amp.py", f"{PYTHON}devices.py"],
     "optim/": ["test/optim/test_fused_optimizers.py", "test/optim/test_options.py"],
@@ -105,8 +106,10 @@ def cases(family: str, function: str) -> list[str]:
     while reached != before:
         before = set(reached)
         reached |= {name for name, used in functions.items() if used & reached}
-    public = sorted(name for name in reached if not name.startswith("_"))
-    return public or sorted(name for name in functions if not name.startswith("_"))
+    public = sorted(name for name in reached if not name.startswith("_")) or sorted(name for name in functions if not name.startswith("_"))
+    schemas = (ROOT / "torch_npu/custom_ops/schemas.py").read_text()
+    overloads = {f"{name}_{overload}": name for name, overload in re.findall(r'"(\w+)\.(\w+)\(', schemas)}
+    return list(dict.fromkeys(overloads.get(name, name) for name in public))
 
 
 def files() -> list[str]:
