@@ -74,11 +74,16 @@ class Run {
     return false;
   }
 
+  // Of a life whose streams run by themselves (even seeds) not always the call that crashed.
   std::string last_called(int thread) const { return called_by(shared_->journals[thread]); }
   void blame(const std::string& name) { faults_[name]++; }
 
   // The last line. The program's end.
   int end(int threads) const {
+    if (calls_ == 0 && faults_.empty()) {
+      fprintf(stderr, "fuzz: the library exports nothing of that name\n");
+      return 2;
+    }
     int count = 0;
     for (const auto& [name, times] : faults_) printf("%5d %s\n", times, name.c_str()), count += times;
     printf("fuzz: %llu calls, %llu of them accepted, %d thread(s): %d crashes or hangs\n",

@@ -33,3 +33,27 @@ TEST_F(Layout, gradients_of_softmax_have_the_strides_of_their_output) {
   EXPECT_EQ(memory.read(), (std::vector<float>{0, 0, -1, 0}));
   ACL(aclDestroyTensor)(out);
 }
+
+TEST_F(Layout, gradients_of_pooling_take_indices_of_any_strides) {
+  auto image = test::filled({1, 2, 2}), volume = test::filled({1, 1, 2, 2}), out = test::filled({4});
+  test::DeviceTensor<float> grad({4}, ACL_FLOAT, {1, 2, 3, 4});
+  auto where = test::longs({4}, {0, 1, 2, 3});  // of four windows of one number each, columns first
+  const auto indices = [&](std::vector<int64_t> sizes, std::vector<int64_t> strides) {
+    const int64_t reach = 4;
+    return ACL(aclCreateTensor)(sizes.data(), sizes.size(), ACL_INT64, strides.data(), 0, ACL_FORMAT_ND, &reach, 1,
+                                where.memory());
+  };
+  aclTensor *const where2 = indices({1, 2, 2}, {4, 1, 2}), *const where3 = indices({1, 1, 2, 2}, {4, 4, 1, 2});
+  aclTensor *const grad2 = view(grad, {1, 2, 2}, {4, 2, 1}, 4), *const grad3 =
+                                                                    view(grad, {1, 1, 2, 2}, {4, 4, 2, 1}, 4);
+  aclTensor *const out2 = view(out, {1, 2, 2}, {4, 2, 1}, 4), *const out3 = view(out, {1, 1, 2, 2}, {4, 4, 2, 1}, 4);
+  const std::vector<float> expected{1, 3, 2, 4};
+  const test::Ints one2{1, 1}, two2{2, 2}, one3{1, 1, 1}, two3{1, 2, 2};
+  ASSERT_OK(run("aclnnAdaptiveMaxPool3dBackward", grad3, volume.handle, where3, out3));
+  EXPECT_EQ(out.read(), expected);
+  ASSERT_OK(run("softnpuFractionalMaxPool2dBackward", grad2, image.handle, +one2, +two2, where2, out2));
+  EXPECT_EQ(out.read(), expected);
+  ASSERT_OK(run("softnpuFractionalMaxPool3dBackward", grad3, volume.handle, +one3, +two3, where3, out3));
+  EXPECT_EQ(out.read(), expected);
+  for (aclTensor* t : {where2, where3, grad2, grad3, out2, out3}) ACL(aclDestroyTensor)(t);
+}
