@@ -4,10 +4,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 sys.path.insert(0, str(Path(__file__).parent))
 import kernel_tests  # noqa: E402
 import operators  # noqa: E402
+import run  # noqa: E402
 import schemata  # noqa: E402
 import tables  # noqa: E402
 import tests_of  # noqa: E402
@@ -123,6 +125,15 @@ def test_every_file_has_tests_or_a_reason():
     assert len(files) > 100 and set(tests_of.NOT_MUTATED) <= set(files)
     assert [name for name in files if name not in tests_of.NOT_MUTATED and not tests_of.stages(name, "")] == []
     assert [key for key in tests_of.TESTS if not any(name == key or name.startswith(key) for name in files)] == []
+
+
+def test_equivalent_mutants_exist_and_have_a_reason():
+    """A row that the code has left behind would hide a mutant that is new."""
+    rows = yaml.safe_load(run.EQUIVALENT.read_text())
+    names = {row.partition(": ")[0] for row in rows}
+    cases = [run.Case(name, m, []) for name in names if name.endswith(".py") for m in operators.mutants((run.PACKAGE / name).read_text())]
+    cases += [run.Case(m.name, m, []) for column in tables.mutants().values() for m in column]
+    assert set(rows) <= {case.label for case in cases} and all(isinstance(reason, str) for reason in rows.values())
 
 
 def test_test_files_exist():
