@@ -54,7 +54,7 @@ inline bool fast_inplace(const Tensor& a, const Tensor& b) {
 }
 inline bool fast_scalar(const Tensor& a, const Tensor& b) {
   return is_cpu_scalar(b) && a.dim() > 0 && is_fast_float(a.scalar_type()) && !c10::isComplexType(b.scalar_type()) &&
-         is_plain(a);
+         b.scalar_type() != at::kBool && is_plain(a);
 }
 inline bool is_real(const c10::Scalar& s) { return !s.isComplex(); }
 template <class... T>

@@ -18,6 +18,15 @@ def test_add_relu():
     compare(lambda x, y: torch._add_relu(x, y, out=torch.empty_like(x)), a, b)
 
 
+@pytest.mark.parametrize("function", [lambda x: x - True, lambda x: x.sub_(True), lambda x: True - x,
+                                      lambda x: torch._foreach_sub([x], True), lambda x: torch._foreach_sub_([x], True),
+                                      lambda x: torch._foreach_sub([x, x], [1, True])],
+                         ids=["sub", "sub_", "rsub", "foreach", "foreach_", "foreach, a list"])  # fmt: skip
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_nothing_is_subtracted_from_or_by_a_truth(function, dtype):
+    refuses_alike(function, torch.ones(3, dtype=dtype))
+
+
 def test_linear_combination():
     compare(aten._compute_linear_combination, torch.randn(3, 2, 5), torch.randn(4, 3), rtol=1e-5, atol=1e-6)
 

@@ -503,7 +503,7 @@ def test_history_has_actions_sizes_and_frames(history):
     assert [entry["action"] for entry in mine] == ["alloc", "free_requested", "free_completed"]
     assert mine[0]["user_metadata"] == "here"
     assert any(frame["name"] == "make_a_tensor" for frame in mine[0]["frames"])
-    assert abs(mine[0]["time_us"] - mine[-1]["time_us"]) < 10e6
+    assert 0 < mine[0]["time_us"] <= mine[-1]["time_us"]
     assert trace[-1]["action"] == "snapshot"
     assert torch.npu.memory._allocation_traceback(address) is None
 
