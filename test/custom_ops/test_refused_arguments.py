@@ -1,0 +1,42 @@
+"""Arguments that a composition gives no meaning to are named, not ignored: each that the sources refuse, on a case of its operator."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_npu.custom_ops
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_custom_ops import CASES, operator, to  # noqa: E402
+
+CASE_OF = {case.op.partition(".")[0]: case for case in reversed(CASES)}
+# What is not a default, by the type that the schema names; and where that would be one, or mean something.
+VALUES = {"Tensor": torch.ones(2), "int": 3, "bool": True, "str": "floor", "List[Tensor]": [torch.ones(2)], "List[int]": [1],
+          "List[bool]": [True, True], "float": 0.5}
+OTHERS = {("npu_grouped_matmul_add", "transpose_x"): False, ("npu_moe_finalize_routing", "drop_pad_mode"): 1,
+          ("npu_indexing", "strides"): [-1, 1], ("npu_group_quant", "dst_dtype"): torch.int32}
+
+
+def refused() -> list[tuple[str, str]]:
+    """(operator, argument) of every refuse("operator", argument=...) in the package."""
+    found = []
+    for path in sorted(Path(torch_npu.custom_ops.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "refuse" and isinstance(node.args[0], ast.Constant):
+                found += [(node.args[0].value, keyword.arg) for keyword in node.keywords if keyword.arg and node.args[0].value in CASE_OF]
+    return found
+
+
+@pytest.mark.parametrize("name, argument", refused())
+def test_argument_is_refused_by_name(name, argument):
+    case = CASE_OF[name]
+    function = operator(case.op)
+    arguments = function._schema.arguments
+    kind = str(next(a for a in arguments if a.name == argument).type).removeprefix("Optional[").removesuffix("]")
+    value = OTHERS.get((name, argument), VALUES.get(kind, VALUES.get(kind + "]")))
+    given = {**dict(zip((a.name for a in arguments), case.args)), **case.kwargs, argument: value}
+    with pytest.raises(NotImplementedError, match=f"{name} does not support.*{argument}"):
+        function(**to("npu", given))
