@@ -10,6 +10,7 @@ from pathlib import Path
 from judge import ROOT, Stage
 
 PYTHON = "test/python/test_"
+CUSTOM_OPS = ["test/custom_ops/test_custom_ops.py", "test/custom_ops/test_refused_arguments.py"]
 CONVERT = [f"{PYTHON}migrate_convert.py", f"{PYTHON}migrate_hostile.py", "-k", "not own_sources and not browser and not linear"]
 ANALYSE = [f"{PYTHON}migrate_analyse.py", f"{PYTHON}migrate_advice.py", "-k", "not function_mode and not speed"]
 TRANSFER = [f"{PYTHON}transfer_to_npu.py", "-k", "not detectors and not environment and not processes"]
@@ -90,7 +91,7 @@ def stages(path: str, function: str) -> list[Stage]:
     folder, _, name = path.rpartition("/")
     if folder == "custom_ops" and name != "__init__.py":
         family = name.removesuffix(".py")
-        tests = FAMILIES.get(family) or ["test/custom_ops/test_custom_ops.py", "-k", " or ".join(cases(family, function))]
+        tests = FAMILIES.get(family) or [*CUSTOM_OPS, "-k", " or ".join(cases(family, function))]
     else:
         tests = next((tests for key, tests in TESTS.items() if path == key or (key.endswith("/") and path.startswith(key))), [])
     return [Stage(tuple(tests), processes) for processes in (False, True)] if tests else []
