@@ -5,7 +5,6 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
-#include <ATen/native/BinaryOps.h>
 #include <ATen/native/BucketizationUtils.h>
 #include <ATen/native/GridSamplerUtils.h>
 #include <ATen/ops/_linalg_check_errors.h>
@@ -56,11 +55,6 @@ void check_dot(const Tensor& self, const Tensor& other) {
   TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(), "] and src [",
               other.numel(), "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(),
               " elements respectively");
-}
-
-void check_foreach_sub(at::TensorList self, at::ArrayRef<c10::Scalar> scalars) {
-  for (size_t i = 0; i < self.size() && !scalars.empty(); i++)
-    at::native::sub_check(self[i], scalars[std::min(i, scalars.size() - 1)]);
 }
 
 void check_addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const c10::Scalar& beta,

@@ -18,7 +18,6 @@ void check_clamp(const Tensor& self, const std::optional<c10::Scalar>& min, cons
 
 void check_where(const Tensor& condition);
 void check_dot(const Tensor& self, const Tensor& other);
-void check_foreach_sub(at::TensorList self, at::ArrayRef<c10::Scalar> scalars);  // one number for all, or for each
 void check_addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const c10::Scalar& beta,
                 const c10::Scalar& alpha);
 void check_index(const Tensor& index, const char* op);

@@ -186,6 +186,8 @@ bool fast_lists(at::ArrayRef<at::TensorList> lists, at::ArrayRef<c10::Scalar> nu
   if (first.empty() || !is_npu(first[0]) || !first[0].is_floating_point()) return false;
   for (const auto& list : lists)
     if (list.size() != first.size()) return false;
+  for (const auto& number : numbers)
+    if (number.isBoolean()) return false;  // subtraction refuses them
   return at::native::can_use_fast_route(lists, numbers);
 }
 

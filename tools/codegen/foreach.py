@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from torchgen.model import BackendIndex, NativeFunction, SchemaKind
 
+KEYS = {"op", "acl", "args", "out"}
+
 
 def lists(f: NativeFunction) -> list[str]:
     return [a.name for a in f.func.arguments.flat_all if str(a.type) == "Tensor[]"]

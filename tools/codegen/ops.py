@@ -374,7 +374,7 @@ def load_tables(folder: Path) -> dict[str, Table]:
             if section not in ("structured", "functions", "foreach"):
                 raise SystemExit(f"{file.name}: unknown section {section}")
             for entry in table[section] or []:
-                if unknown := set(entry) - KEYS:
+                if unknown := set(entry) - (foreach.KEYS if section == "foreach" else KEYS):
                     raise SystemExit(f"{file.name}: {entry.get('op')}: unknown keys {sorted(unknown)}")
                 tables[file.stem].entries.append((section, entry))
     return tables
