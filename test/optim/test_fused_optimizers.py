@@ -79,6 +79,16 @@ def test_state_dict_is_that_of_torch_optim(fused, plain, options):
     assert {k for s in a.state_dict()["state"].values() for k in s} == {k for s in b.state_dict()["state"].values() for k in s}
 
 
+@pytest.mark.parametrize("name", [name for name in optim.__all__ if name != "NpuFusedOptimizerBase"])
+def test_steps_are_counted(name):
+    params = parameters("npu")
+    optimizer = getattr(optim, name)(params, lr=0.01)
+    for step in range(3):
+        set_gradients(params, step)
+        optimizer.step()
+    assert [float(optimizer.state[p]["step"]) for p in params] == [3.0] * len(params)
+
+
 def test_parameters_without_gradient_are_left_alone():
     npu, cpu = parameters("npu"), parameters("cpu")
     a, b = optim.NpuFusedAdam(npu), torch.optim.Adam(cpu)

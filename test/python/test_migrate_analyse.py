@@ -80,6 +80,16 @@ def test_names_are_resolved_through_imports():
     assert {"torch.nn.functional.gelu", "torch.nn.Linear", "torch.relu"} <= certain
 
 
+@pytest.mark.parametrize("code, expected", [
+    ("y = x + 2", {"__add__"}), ("y = 2 + x", {"__add__"}), ("y = 2 + 3", set()), ("y = -x", {"__neg__"}), ("y = -3", set()),
+    ("x += y", {"__iadd__", "__add__"}), ("x[0] -= y", {"__isub__", "__getitem__", "__setitem__"}),
+    ("y = x < z <= 2", {"__lt__", "__le__"}), ("y = x[0]", {"__getitem__"}), ("x[0] = y", {"__setitem__"}),
+])  # fmt: skip
+def test_operators_of_the_language_are_uses_of_tensors(code, expected):
+    found = {use.api.rpartition(".")[2] for use in analyse_python("import torch\n" + code + "\n", "a.py").uses}
+    assert expected <= found and bool(expected) == any(name.startswith("__") for name in found)
+
+
 def test_a_variable_named_as_an_import_is_no_unknown_api():
     """Scripts say `import torch.optim as optim` and later `optim = torch.optim.Adam(...); optim.step()`."""
     code = "import torch.optim as optim\noptim = optim.Adam(p)\noptim.step()\nfrom torch import nn\ndef f(nn): return nn.view(2)\n"

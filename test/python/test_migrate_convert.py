@@ -328,6 +328,14 @@ def test_bad_file_is_named_and_the_rest_is_converted(tree, tmp_path, capsys, nam
     assert f"ERROR {message}" in log and name in (out / "transplant_result_file" / "report.html").read_text()
 
 
+def test_what_is_no_file_is_named_and_left_out(tree, tmp_path, capsys):
+    os.mkfifo(tree / "pipe.py")
+    main(["convert", "-i", str(tree), "-o", str(tmp_path)])
+    assert not (tmp_path / "project_msft/pipe.py").exists() and ".npu()" in (tmp_path / "project_msft/train.py").read_text()
+    assert "pipe.py" in (log := (tmp_path / "project_msft/transplant_result_file/msFmkTranspltlog.txt").read_text())
+    assert "not a regular file" in log
+
+
 def test_links_are_not_followed(tree, tmp_path):
     (tree / "loop").symlink_to(tree)
     (tree / "sub" / "self.py").symlink_to("self.py")

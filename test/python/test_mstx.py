@@ -77,6 +77,15 @@ def test_functions_and_blocks_are_annotated():
     assert {"decorated", "named_after_itself", "data: block", "nested"} <= set(names(work))
 
 
+def test_a_block_ends_its_range(monkeypatch):
+    ended = []
+    monkeypatch.setattr(mstx, "range_end", lambda number, domain: ended.append((number, domain)))
+    monkeypatch.setattr(mstx, "range_start", lambda message, stream, domain: 7)
+    with annotate("block", domain="data"):
+        assert ended == []
+    assert ended == [(7, "data")]
+
+
 @pytest.mark.parametrize("call, error, words", [
     (lambda: mstx.mark(""), ValueError, "message must be"),
     (lambda: mstx.range_start(None), ValueError, "message must be"),

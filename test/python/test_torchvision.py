@@ -103,6 +103,12 @@ def test_ps_roi_align(ratio):
             lambda x: align_loop(x, rois.double(), 2, 0.8, ratio, True, own_channels=True), features)
 
 
+@pytest.mark.parametrize("name", ["roi_align", "ps_roi_align", "roi_pool", "ps_roi_pool"])
+def test_regions_of_another_type_are_refused(name):
+    with pytest.raises(RuntimeError, match="the same type"):
+        getattr(ops, name)(torch.randn(1, 4, 8, 8).npu(), torch.zeros(2, 5).half().npu(), 2)
+
+
 def test_roi_pool():
     rois, features = regions(), torch.randn(2, 3, 10, 11)
     compare(lambda x: ops.roi_pool(x, rois.npu(), 3, 0.8),
