@@ -71,6 +71,19 @@ def test_other_types(cls, dtype, tolerance):
     torch.testing.assert_close(run(cls, dtype, **options), rule(*inputs(), **options), rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("zero", ["parameter", "gradient"])
+def test_lamb_moves_zero_parameters_and_leaves_those_without_a_gradient(zero, form):
+    """The ratio of norms, zero or infinite there, is one."""
+    param, grad = (torch.zeros(4) if zero == what else torch.tensor([1.0, -2.0, 3.0, -4.0]) for what in ("parameter", "gradient"))
+    param = torch.nn.Parameter(param.npu())
+    optimizer = optim.NpuFusedLamb([param], lr=0.1)
+    param.grad = grad.npu()
+    optimizer.step()
+    expected = RULES[optim.NpuFusedLamb][0]([torch.zeros(4).double()], [[grad.double()]], lr=0.1)[0] if zero == "parameter" else [1, -2, 3, -4]
+    torch.testing.assert_close(param.detach().cpu().double(), torch.as_tensor(expected, dtype=torch.float64), rtol=1e-5, atol=1e-6)
+    assert param.cpu().abs().min() > 0.05
+
+
 @pytest.mark.parametrize("options", [{}, {"momentum": 0.8, "dampening": 0.3, "weight_decay": 0.1}, {"momentum": 0.8, "nesterov": True},
                                      {"maximize": True}], ids=str)
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float16, 0.01), (torch.bfloat16, 0.05)])

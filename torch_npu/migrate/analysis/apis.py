@@ -75,7 +75,7 @@ def operators_of(api: str) -> tuple[Operator, ...]:
         return ()
     if isinstance(value, type):
         return _of_class(value)
-    if inspect.isbuiltin(value) or not inspect.isfunction(inspect.unwrap(value) if callable(value) else value):
+    if inspect.isbuiltin(value) or not inspect.isfunction(inspect.unwrap(value)):
         prefix = next((text for module, text in _PREFIXES.items() if api.startswith(module + ".")), "")
         return _named(prefix + api.rpartition(".")[2])
     found = _of_function(inspect.unwrap(value), _MAX_DEPTH)
@@ -121,7 +121,7 @@ def _read(function, depth: int, cls: type | None) -> frozenset[Operator]:
         target = _object(node.func, scope, local, cls)
         if target is None or target is function:
             continue
-        unwrapped = inspect.unwrap(target) if callable(target) and not isinstance(target, type) else target
+        unwrapped = inspect.unwrap(target)
         if inspect.isbuiltin(target) or type(target).__name__ in ("method_descriptor", "builtin_function_or_method"):
             found |= set(_named(target.__name__))
         elif inspect.isfunction(unwrapped) and (unwrapped.__module__ or "").startswith("torch"):
