@@ -23,7 +23,7 @@ compile() {
 export -f compile
 
 # The kernels' control register is inline assembly in a header that needs no torch either.
-echo '#include "kernels/float_flags.h"
+echo '#include "kernels/engine/float_flags.h"
 void restore_float_flags() { softnpu::kernels::set_float_flags(softnpu::kernels::float_flags()); }' >"$folder/float_flags.cpp"
 
 sources=(softnpu/{runtime,entry,comm,shims}/*.cpp "$folder/float_flags.cpp")

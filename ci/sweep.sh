@@ -21,10 +21,10 @@ shift || true
 
 sanitized() {
   cmake --preset "$1" -DPython_EXECUTABLE="$(command -v python3)"
-  cmake --build --preset "$1" --parallel "${MAX_JOBS:-$(nproc)}" --target test/abi/all test/softnpu/all test/comm/all
+  cmake --build --preset "$1" --parallel "${MAX_JOBS:-$(nproc)}" --target test/abi/all test/softnpu/runtime/all test/softnpu/comm/all
   ctest --test-dir "build-$1/test/abi" --output-on-failure --no-tests=error
-  ctest --test-dir "build-$1/test/softnpu" --output-on-failure --no-tests=error
-  ctest --test-dir "build-$1/test/comm" --output-on-failure --no-tests=error
+  ctest --test-dir "build-$1/test/softnpu/runtime" --output-on-failure --no-tests=error
+  ctest --test-dir "build-$1/test/softnpu/comm" --output-on-failure --no-tests=error
 }
 
 case "$sweep" in

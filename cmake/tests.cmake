@@ -7,7 +7,7 @@ endif()
 enable_testing()
 include(GoogleTest)
 
-foreach(suite abi softnpu comm kernels csrc fuzz)
+foreach(suite abi softnpu/runtime softnpu/comm softnpu/kernels csrc fuzz)
   if(EXISTS "${PROJECT_SOURCE_DIR}/test/${suite}/CMakeLists.txt")
     add_subdirectory(test/${suite})
   endif()

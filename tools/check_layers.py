@@ -13,13 +13,21 @@ MAY_INCLUDE = {
     "abi": [],
     "csrc/acl": [],
     "csrc/runtime": ["csrc/acl"],
-    "csrc/ops": ["csrc/acl", "csrc/runtime"],
+    "csrc/memory": ["csrc/acl", "csrc/runtime"],
+    "csrc/interface": ["csrc/acl", "csrc/runtime", "csrc/memory"],
+    "csrc/profiler": ["csrc/acl", "csrc/runtime"],
+    "csrc/aclnn": ["csrc/acl", "csrc/runtime", "csrc/memory", "csrc/profiler"],
+    "csrc/ops": ["csrc/acl", "csrc/runtime", "csrc/memory", "csrc/aclnn", "csrc/ops/checks"],
+    "csrc/ops/checks": [],
+    "csrc/ops/families": ["csrc/acl", "csrc/runtime", "csrc/memory", "csrc/profiler", "csrc/aclnn", "csrc/ops", "csrc/ops/checks"],
+    "csrc/ops/layouts": ["csrc/acl", "csrc/runtime", "csrc/aclnn", "csrc/ops", "csrc/ops/families"],
     "csrc/autocast": ["csrc/acl", "csrc/runtime"],
     "csrc/distributed": ["csrc/acl", "csrc/runtime"],
-    "csrc/profiler": ["csrc/acl", "csrc/runtime"],
-    "csrc/python": ["csrc/acl", "csrc/runtime", "csrc/ops", "csrc/autocast", "csrc/distributed", "csrc/profiler"],
+    "csrc/python": ["csrc/acl", "csrc/runtime", "csrc/memory", "csrc/ops", "csrc/ops/families", "csrc/autocast", "csrc/distributed",
+                    "csrc/profiler"],
     "softnpu/runtime": [],
-    "softnpu/kernels": ["softnpu/runtime"],
+    "softnpu/kernels/engine": ["softnpu/runtime"],
+    "softnpu/kernels/families": ["softnpu/runtime", "softnpu/kernels/engine"],
     "softnpu/comm": ["softnpu/runtime"],
     "softnpu/entry": ["softnpu/runtime", "softnpu/comm"],
     "softnpu/shims": [],
@@ -33,7 +41,7 @@ CONFINED = {
     r"\bdlopen\s*\(":
         ("a dlopen", ["csrc/acl/library.cpp", "softnpu"]),
     r"\.cpu\(\)|\bkCPU\b":
-        ("CPU tensor work", ["csrc/ops/copy.cpp", "csrc/ops/fallback.cpp", "csrc/ops/layout_fallback.cpp",
+        ("CPU tensor work", ["csrc/ops/families/copy.cpp", "csrc/ops/fallback.cpp", "csrc/ops/layouts/fallback.cpp",
                               "csrc/distributed/host_values.cpp", "csrc/python", "softnpu"]),
 }
 
@@ -42,7 +50,7 @@ def included_folder(source, name):
     """The repository folder that an include of `source` reaches, None for the system's and torch's."""
     side = ROOT / source.relative_to(ROOT).parts[0]
     for base in (source.parent, side, ROOT / "abi"):
-        if (base / name).exists():
+        if (base / name).is_file():
             return (base / name).resolve().parent.relative_to(ROOT).as_posix()
     return None
 
@@ -58,7 +66,7 @@ def check_file(source):
         target = included_folder(source, name)
         if target and target not in ("abi", folder, *MAY_INCLUDE[folder]):
             yield f"{path}: {folder} must not include {target} ({name})"
-        if TORCH.match(name) and folder != "softnpu/kernels" and not folder.startswith("csrc/"):
+        if TORCH.match(name) and not folder.startswith("softnpu/kernels/") and not folder.startswith("csrc/"):
             yield f"{path}: only csrc and softnpu/kernels may include torch ({name})"
         if PYTHON.match(name) and folder != "csrc/python":
             yield f"{path}: only csrc/python may include Python ({name})"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints how many hand-written lines of C++ and YAML an operator that runs natively on npu costs.
 
-Lines are those of csrc/ops, softnpu/kernels and the operator tables of abi/, without blank lines and comments. Operators
+Lines are those of csrc/aclnn, csrc/ops, softnpu/kernels and the operator tables of abi/, without blank lines and comments. Operators
 are the overloads of ATen that have an npu kernel in the installed torch_npu.
 """
 
@@ -16,8 +16,8 @@ import torch_npu  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = {
-    "operators of the adapter (csrc/ops)": ["csrc/ops/*.cpp", "csrc/ops/*.h", "csrc/ops/*.yaml"],
-    "kernels of softnpu (softnpu/kernels)": ["softnpu/kernels/*.cpp", "softnpu/kernels/*.h", "softnpu/kernels/*.yaml"],
+    "operators of the adapter (csrc/aclnn, csrc/ops)": ["csrc/aclnn/*", "csrc/ops/**/*.cpp", "csrc/ops/**/*.h", "csrc/ops/**/*.yaml"],
+    "kernels of softnpu (softnpu/kernels)": ["softnpu/kernels/**/*.cpp", "softnpu/kernels/**/*.h", "softnpu/kernels/**/*.yaml"],
     "signatures (abi)": ["abi/aclnn.yaml", "abi/extension.yaml"],
 }
 

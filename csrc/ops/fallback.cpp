@@ -1,4 +1,4 @@
-#include "fallback.h"
+#include "ops/fallback.h"
 
 #include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
@@ -9,7 +9,7 @@
 
 #include "acl/config.h"
 #include "acl/library.h"
-#include "registry.h"
+#include "ops/register.h"
 
 namespace npu::ops {
 
@@ -55,12 +55,6 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit
 }
 
 }  // namespace
-
-MissingOp::MissingOp(const char* op)
-    : NotImplementedError({__func__, __FILE__, __LINE__},
-                          c10::str("The device library in ", acl::path(), " has no operator ", op,
-                                   "; move the tensors to the CPU for this call.")),
-      op(op) {}
 
 // A fallback copies tensors. If that is what cannot be done there is no way on.
 FallbackOf::FallbackOf(const char* name, const char* overload, const MissingOp& missing)

@@ -9,14 +9,9 @@
 #include <utility>
 #include <vector>
 
-namespace npu::ops {
+#include "aclnn/missing_op.h"
 
-// Thrown by NPU_EXEC of an operator that the provider lacks. See Note [Operators that the provider lacks].
-class MissingOp : public c10::NotImplementedError {
- public:
-  explicit MissingOp(const char* op);
-  const char* const op;
-};
+namespace npu::ops {
 
 // The CPU fallback for one call of a hand-written kernel that met MissingOp.
 class FallbackOf {

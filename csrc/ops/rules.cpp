@@ -1,4 +1,4 @@
-#include "rules.h"
+#include "ops/rules.h"
 
 #include <ATen/TensorIterator.h>
 #include <ATen/native/ForeachUtils.h>

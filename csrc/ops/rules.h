@@ -7,9 +7,9 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/TypeProperties.h>
 
-#include "checks.h"
-#include "exec.h"
-#include "tensor.h"
+#include "aclnn/op.h"
+#include "ops/checks/common.h"
+#include "ops/tensor.h"
 
 namespace npu::ops {
 

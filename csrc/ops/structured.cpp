@@ -1,4 +1,4 @@
-#include "structured.h"
+#include "ops/structured.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>

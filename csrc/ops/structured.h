@@ -8,8 +8,8 @@
 
 #include <array>
 
-#include "exec.h"
-#include "tensor.h"
+#include "aclnn/op.h"
+#include "ops/tensor.h"
 
 namespace npu::ops {
 

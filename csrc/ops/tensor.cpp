@@ -1,11 +1,11 @@
-#include "tensor.h"
+#include "ops/tensor.h"
 
 #include <ATen/Dispatch_v2.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 
-#include "exec.h"
-#include "runtime/caching_allocator.h"
+#include "aclnn/op.h"
+#include "memory/caching_allocator.h"
 
 namespace npu::ops {
 

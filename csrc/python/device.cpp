@@ -10,7 +10,7 @@
 
 #include "acl/check.h"
 #include "acl/library.h"
-#include "device_argument.h"
+#include "python/device_argument.h"
 #include "runtime/device.h"
 #include "runtime/task_queue.h"
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "module.h"
+#include "python/module.h"
 
 namespace npu::python {
 

@@ -8,7 +8,7 @@
 
 #include "acl/config.h"
 #include "distributed/staged_backend.h"
-#include "module.h"
+#include "python/module.h"
 
 namespace npu::python {
 

@@ -3,8 +3,8 @@
 // are inherited.
 #include <torch/csrc/Event.h>
 
+#include "python/stream.h"
 #include "runtime/event.h"
-#include "stream.h"
 
 namespace npu::python {
 

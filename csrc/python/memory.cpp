@@ -2,16 +2,16 @@
 // snapshot and the history are in memory_snapshot.cpp.
 #include <pybind11/stl.h>
 
-#include "device_argument.h"
-#include "memory_snapshot.h"
-#include "module.h"
-#include "runtime/allocator_config.h"
-#include "runtime/caching_allocator.h"
+#include "memory/allocator_config.h"
+#include "memory/caching_allocator.h"
+#include "memory/host_allocator.h"
+#include "memory/memory_pool.h"
+#include "memory/out_of_memory.h"
+#include "python/device_argument.h"
+#include "python/memory_snapshot.h"
+#include "python/module.h"
+#include "python/stream.h"
 #include "runtime/device.h"
-#include "runtime/host_allocator.h"
-#include "runtime/memory_pool.h"
-#include "runtime/out_of_memory.h"
-#include "stream.h"
 
 namespace npu::python {
 

@@ -1,4 +1,4 @@
-#include "memory_snapshot.h"
+#include "python/memory_snapshot.h"
 
 #include <c10/util/ApproximateClock.h>
 #include <pybind11/stl.h>
@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "runtime/caching_allocator.h"
+#include "memory/caching_allocator.h"
 
 // torch's header for it needs a JSON library that the wheel does not ship.
 namespace torch {

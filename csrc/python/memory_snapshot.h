@@ -1,7 +1,7 @@
 // The part of bind_memory that turns the allocator's snapshot and history into torch.cuda's dicts.
 #pragma once
 
-#include "module.h"
+#include "python/module.h"
 
 namespace npu::python {
 

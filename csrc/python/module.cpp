@@ -1,6 +1,6 @@
 // The extension module torch_npu._C. Importing it loads libtorch_npu.so, whose static registrations give torch the
 // PrivateUse1 device; no device is touched and no CANN or softnpu library is loaded here.
-#include "module.h"
+#include "python/module.h"
 
 #include "runtime/gil.h"
 

@@ -1,9 +1,9 @@
 // torch_npu._C: which operators the npu has, and which ran on the CPU because it has none.
 #include <pybind11/stl.h>
 
-#include "module.h"
 #include "ops/fallback.h"
 #include "ops/support.h"
+#include "python/module.h"
 
 namespace npu::python {
 

@@ -1,6 +1,6 @@
 // torch_npu._C: settings that torch_npu/npu/npu_config.py has checked, on their way to the operators and to CANN.
-#include "module.h"
-#include "ops/cube_math.h"
+#include "ops/families/cube_math.h"
+#include "python/module.h"
 #include "runtime/toolkit.h"
 
 namespace npu::python {

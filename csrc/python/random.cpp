@@ -1,7 +1,7 @@
 // torch_npu._C: the default random generators. They are host state, so that seeding initialises no card.
 #include <torch/csrc/Generator.h>
 
-#include "module.h"
+#include "python/module.h"
 #include "runtime/generator.h"
 
 namespace npu::python {

@@ -1,10 +1,10 @@
 // torch_npu._C: streams. torch.npu.Stream is a Python subclass of torch.Stream; the functions here make and read its
 // objects without going through Python's constructor, because current_stream() is called per operator by some users.
-#include "stream.h"
+#include "python/stream.h"
 
 #include <torch/csrc/Stream.h>
 
-#include "device_argument.h"
+#include "python/device_argument.h"
 #include "runtime/device.h"
 
 namespace npu::python {

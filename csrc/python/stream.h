@@ -1,7 +1,7 @@
 // Between a Python stream object (torch.Stream or its subclass torch.npu.Stream) and npu::Stream.
 #pragma once
 
-#include "module.h"
+#include "python/module.h"
 #include "runtime/stream.h"
 
 namespace npu::python {

@@ -1,4 +1,4 @@
-"""Mutants of softnpu's kernel tables: rows of softnpu/kernels/*.yaml with one small mistake in their C++.
+"""Mutants of softnpu's kernel tables: rows of softnpu/kernels/tables/*.yaml with one small mistake in their C++.
 
 They are all compiled into one libopapi.so, which asks the environment which of them is on (schemata.py).
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-KERNELS = ROOT / "softnpu/kernels"
+KERNELS = ROOT / "softnpu/kernels/tables"
 sys.path.insert(0, str(ROOT / "tools"))
 from codegen import aclnn  # noqa: E402
 
@@ -36,7 +36,7 @@ TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 @dataclass(frozen=True)
 class TableMutant:
-    name: str  # of the file below softnpu/, as "kernels/fft.yaml"
+    name: str  # of the table, as "kernels/fft.yaml"
     line: int
     row: str
     before: str

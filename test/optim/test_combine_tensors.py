@@ -30,3 +30,14 @@ def test_bad_input():
         npu_combine_tensors([torch.ones(1, device="npu"), torch.ones(1, device="npu").half()])
     with pytest.raises(RuntimeError, match="not within the buffer"):
         get_part_combined_tensor(torch.ones(3, device="npu"), 2, 2)
+    with pytest.raises(RuntimeError, match="not within the buffer"):
+        get_part_combined_tensor(torch.ones(3, device="npu"), -1, 2)
+    with pytest.raises(RuntimeError, match="not within the buffer"):
+        get_part_combined_tensor(torch.ones(3, device="npu"), 1, -1)
+
+
+@pytest.mark.parametrize("index, size", [(0, 3), (0, 0), (2, 1), (3, 0)])
+def test_a_part_may_begin_and_end_with_the_buffer(index, size):
+    buffer = torch.arange(3.0, device="npu")
+    part = get_part_combined_tensor(buffer, index, size)
+    assert part.tolist() == list(range(index, index + size)) and part.untyped_storage().data_ptr() == buffer.untyped_storage().data_ptr()

@@ -79,7 +79,8 @@ def test_lamb_moves_zero_parameters_and_leaves_those_without_a_gradient(zero, fo
     optimizer = optim.NpuFusedLamb([param], lr=0.1)
     param.grad = grad.npu()
     optimizer.step()
-    expected = RULES[optim.NpuFusedLamb][0]([torch.zeros(4).double()], [[grad.double()]], lr=0.1)[0] if zero == "parameter" else [1, -2, 3, -4]
+    rule = RULES[optim.NpuFusedLamb][0]
+    expected = rule([torch.zeros(4).double()], [[grad.double()]], lr=0.1)[0] if zero == "parameter" else [1, -2, 3, -4]
     torch.testing.assert_close(param.detach().cpu().double(), torch.as_tensor(expected, dtype=torch.float64), rtol=1e-5, atol=1e-6)
     assert param.cpu().abs().min() > 0.05
 

@@ -12,7 +12,7 @@ def check(root, tmp_path):
     """Runs the checker on a tree that holds one file."""
     (tmp_path / "tools").mkdir()
     shutil.copy(root / "tools/check_layers.py", tmp_path / "tools")
-    for folder in ("abi", "csrc/acl", "csrc/runtime", "csrc/ops", "csrc/python", "softnpu/runtime", "softnpu/kernels"):
+    for folder in ("abi", "csrc/acl", "csrc/runtime", "csrc/ops", "csrc/python", "softnpu/runtime", "softnpu/kernels/engine"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / f"{folder.split('/')[-1]}_thing.h").write_text("#pragma once\n")
 
@@ -32,7 +32,7 @@ def test_this_checkout_respects_the_table(root):
 @pytest.mark.parametrize("path, text", [
     ("csrc/ops/add.cpp", '#include "runtime/runtime_thing.h"\n#include "abi_thing.h"\n#include <ATen/ATen.h>\n'),
     ("csrc/python/module.cpp", '#include <Python.h>\n#include "ops/ops_thing.h"\n'),
-    ("softnpu/kernels/add.cpp", '#include <ATen/ATen.h>\n#include "runtime/runtime_thing.h"\n'),
+    ("softnpu/kernels/engine/add.cpp", '#include <ATen/ATen.h>\n#include "runtime/runtime_thing.h"\n'),
     ("csrc/acl/config.cpp", 'auto x = std::getenv("X");\n'),
     ("csrc/runtime/a.cpp", "// a comment may say getenv(X) and .cpu()\n"),
 ])

@@ -245,6 +245,15 @@ def test_folder(tree, tmp_path, capsys):
     assert str(reports) in printed and "1 files changed" in printed and "float64" in printed
 
 
+def test_the_report_shows_two_lines_around_a_change(tmp_path):
+    lines = [f"line_{number} = {number}" for number in range(9)]
+    lines[4] = "x = y.cuda()"
+    (tmp_path / "train.py").write_text("\n".join(lines) + "\n")
+    assert main(["convert", "-i", str(tmp_path / "train.py"), "-o", str(tmp_path / "out.py")]) == 0
+    page = next(tmp_path.rglob("report.html")).read_text()
+    assert [number for number in range(9) if f"line_{number} = " in page] == [0, 1, 2, 3, 5, 6]  # torch_npu is imported before line 0
+
+
 def test_file_under_the_known_name(tmp_path, capsys):
     (tmp_path / "model_file.py").write_text("import torch\ntorch.cuda.synchronize()\n")
     arguments = ["-i", str(tmp_path / "model_file.py"), "-o", str(tmp_path / "model_file_out.py")]

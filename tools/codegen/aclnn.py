@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
+from . import tables
 
 # Type in the table -> (C type of the argument, accessor of softnpu::kernels::Call, C++ type of the kernel's variable).
 TYPES = {
@@ -86,10 +86,14 @@ def load(abi: Path) -> dict[str, Signature]:
     """All operators, CANN's and ours, by name."""
     signatures = {}
     for file, prefix in (("aclnn.yaml", ("aclnn", "acl")), ("extension.yaml", ("softnpu",))):
-        for name, text in (yaml.load((abi / file).read_text(), yaml.CSafeLoader) or {}).items():
+        rows = tables.read(abi / file)
+        for name, text in rows.items():
             if not name.startswith(prefix):
-                raise ValueError(f"{file}: {name} does not begin with {' or '.join(prefix)}")
-            signatures[name] = parse(name, text)
+                raise rows.fail(f"{name} does not begin with {' or '.join(prefix)}", name)
+            try:
+                signatures[name] = parse(name, text)
+            except ValueError as error:
+                raise rows.fail(str(error), name) from None
     return signatures
 
 

@@ -1,4 +1,4 @@
-"""Generates softnpu's C entry points: two functions for every operator that has a line in softnpu/kernels/*.yaml.
+"""Generates softnpu's C entry points: two functions for every operator that has a line in softnpu/kernels/tables/*.yaml.
 
 A kernel table maps an operator to a C++ statement over the argument names of abi/aclnn.yaml:
 
@@ -26,9 +26,28 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
+from . import aclnn, tables
+from .tables import Row
 
-from . import aclnn
+SECTIONS = {"includes", "workspace", "trial", "wide", "require", "bounds", "kernels"}
+LOOP = re.compile(r"(\w+)\(([^;]*)(?:; (.*))?\)")
+
+
+@dataclass
+class Check:
+    """A row of `require` or `bounds`."""
+
+    code: str
+    file: Path
+    line: int
+
+    @classmethod
+    def of(cls, table: Row, section: str, name: str) -> Check | None:
+        rows = table.get(section, {})
+        return cls(rows[name], rows.file, rows.lines[name]) if name in rows else None
+
+    def statement(self, namespace: str) -> str:
+        return f"  using namespace {namespace};\n" + tables.attributed(f"  {self.code};", self.file, self.line)
 
 
 @dataclass
@@ -36,11 +55,18 @@ class Kernel:
     signature: aclnn.Signature
     statement: str
     loop: str
-    require: str
-    bounds: str
+    require: Check | None
+    bounds: Check | None
     workspace: bool
     trial: bool
     wide: bool
+    file: Path
+    line: int
+
+    def body(self) -> str:
+        """The compiler's messages name the row, or the generated line if the row has several."""
+        code = f"{emit_loop(self.loop)}  {self.statement};"
+        return f"{code}\n" if "\n" in self.statement else tables.attributed(code, self.file, self.line)
 
 
 @dataclass
@@ -51,26 +77,32 @@ class Table:
 
 
 def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Table]:
-    tables, seen = [], set()
+    found: list[Table] = []
+    seen: dict[str, str] = {}
     for file in sorted(folder.glob("*.yaml")):
-        table = yaml.load(file.read_text(), yaml.CSafeLoader)
-        kernels, wide = [], table.get("wide", [])
-        if missing := set(wide) - set(table["kernels"]):
-            raise SystemExit(f"{file.name}: wide names {', '.join(sorted(missing))}, which has no kernel in this table")
-        for name, statement in table["kernels"].items():
+        table = tables.read(file)
+        if unknown := set(table) - SECTIONS:
+            raise table.fail(f"unknown section {min(unknown)}", min(unknown))
+        rows, wide = table["kernels"], table.get("wide", [])
+        if missing := set(wide) - set(rows):
+            raise table.fail(f"{', '.join(sorted(missing))} has no kernel in this table", "wide")
+        for section in ("require", "bounds"):
+            if missing := set(checks := table.get(section, {})) - set(rows):
+                raise checks.fail(f"{min(missing)} has no kernel in this table", min(missing))
+        kernels = []
+        for name, code in rows.items():
             if name not in signatures:
-                raise SystemExit(f"{file.name}: {name} has no signature in abi/")
+                raise rows.fail(f"{name} has no signature in abi/", name)
             if name in seen:
-                raise SystemExit(f"{file.name}: {name} has a kernel already")
-            statement, loop = statement if isinstance(statement, list) else (statement, "")
-            seen.add(name)
-            workspace, trial = table.get("workspace", False), table.get("trial", True)
-            require, bounds = (table.get(key, {}).pop(name, "") for key in ("require", "bounds"))
-            kernels.append(Kernel(signatures[name], statement, loop, require, bounds, workspace, trial, name in wide))
-        for name in {**table.get("require", {}), **table.get("bounds", {})}:
-            raise SystemExit(f"{file.name}: {name} has requirements but no kernel")
-        tables.append(Table(file.stem, table.get("includes", []), kernels))
-    return tables
+                raise rows.fail(f"{name} has a kernel already, in {seen[name]}", name)
+            seen[name] = f"{rows.file}:{rows.lines[name]}"
+            statement, loop = code if isinstance(code, list) else (code, "")
+            if loop and not LOOP.fullmatch(loop):
+                raise rows.fail(f"cannot read loop {loop!r}", name)
+            kernels.append(Kernel(signatures[name], statement, loop, Check.of(table, "require", name), Check.of(table, "bounds", name),
+                                  table.get("workspace", False), table.get("trial", True), name in wide, rows.file, rows.lines[name]))
+        found.append(Table(file.stem, table.get("includes", []), kernels))
+    return found
 
 
 def dtype_mask(name: str) -> str:
@@ -81,9 +113,8 @@ def dtype_mask(name: str) -> str:
 def emit_loop(loop: str) -> str:
     if not loop:
         return ""
-    match = re.fullmatch(r"(\w+)\(([^;]*)(?:; (.*))?\)", loop)
-    if not match:
-        raise SystemExit(f"cannot read loop {loop!r}")
+    match = LOOP.fullmatch(loop)
+    assert match, loop
     rest = f", {match[3]}" if match[3] else ""
     return f"  if (auto* loop = call.iterator({match[2]})) return at::native::{match[1]}(at::kCPU, *loop{rest});\n"
 
@@ -101,15 +132,12 @@ def emit(kernel: Kernel) -> str:
     arguments = ",".join(a.name for a in signature.arguments)
     newline = "\n"
     bound = newline.join(bind)
-    require = ""
-    if kernel.require:
-        require = f"\nstatic void require_{name}(Call& call) {{\n  using namespace require;\n{bound}\n  {kernel.require};\n}}"
-    bounds = f"  {{\n    using namespace bounds;\n    {kernel.bounds};\n  }}\n" if kernel.bounds else ""
+    require = f"\nstatic void require_{name}(Call& call) {{\n{bound}\n{kernel.require.statement('require')}}}" if kernel.require else ""
+    bounds = f"  {{\n{kernel.bounds.statement('bounds')}  }}\n" if kernel.bounds else ""
     return f"""{require}
 static void run_{name}(Call& call) {{
 {bound}
-{bounds}{emit_loop(kernel.loop)}  {kernel.statement};
-}}
+{bounds}{kernel.body()}}}
 static const Operator op_{name}{{"{name}", &run_{name}, {f"&require_{name}" if require else "nullptr"}, "{arguments}", Operator::Shape::{signature.shape},
     {dtype_mask(signature.dtypes)}, {bits["written"]}ull, {bits["optional"]}ull, {str(kernel.workspace).lower()}, {str(kernel.trial).lower()},
     {str(kernel.wide).lower()}}};
@@ -122,10 +150,10 @@ ENTRY int {name}(void* workspace, uint64_t workspace_size, aclOpExecutor* execut
 """
 
 
-HEADER = """// Generated by tools/codegen/entries.py from abi/aclnn.yaml and softnpu/kernels/*.yaml. Do not edit.
-#include "bounds.h"
-#include "plan.h"
-#include "require.h"
+HEADER = """// Generated by tools/codegen/entries.py from abi/aclnn.yaml and softnpu/kernels/tables/*.yaml. Do not edit.
+#include "kernels/engine/bounds.h"
+#include "kernels/engine/plan.h"
+#include "kernels/engine/require.h"
 {includes}
 
 #define ENTRY extern "C" __attribute__((visibility("default")))
@@ -141,7 +169,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     for table in load_tables(options.kernels, aclnn.load(options.abi)):
-        includes = "\n".join(f'#include "{i}"' if i.endswith(".h") and "/" not in i else f"#include <{i}>" for i in table.includes)
+        includes = "\n".join(f'#include "kernels/{i}"' if i.startswith(("engine/", "families/")) else f"#include <{i}>" for i in table.includes)
         text = HEADER.format(includes=includes) + "".join(map(emit, table.kernels))
         aclnn.write_if_changed(options.out / f"{table.name}_entries.cpp", text)
 

@@ -1,4 +1,4 @@
-"""Generates the adapter's operator wrappers from csrc/ops/*.yaml.
+"""Generates the adapter's operator wrappers from csrc/ops/tables/*.yaml.
 
 A table has up to three lists, and under `includes` the headers that its expressions need beside rules.h. Structured operators take shapes, types and strides from upstream's meta functions, and one
 line stands for the functional, out= and in-place forms:
@@ -32,16 +32,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torchgen
-import yaml
 from torchgen.api import meta
 from torchgen.api.types import DispatcherSignature
 from torchgen.context import native_function_manager
 from torchgen.gen import parse_native_yaml
 from torchgen.model import BackendIndex, DispatchKey, NativeFunction, NativeFunctionsGroup, SchemaKind
 
-from . import aclnn, foreach, layouts
+from . import aclnn, custom, foreach, layouts, tables
+from .tables import Row
 
 KEYS = {"op", "acl", "args", "fast", "scalar", "scalar_args", "inplace", "inplace_args", "out", "into", "before", "after", "cpu_scalars", "meta", "exact", "distinct"}
+
+KEYS_OF = {"structured": KEYS, "functions": KEYS, "foreach": foreach.KEYS, "custom": custom.KEYS}
 
 # In-place operators that take an expanded tensor, as upstream's do.
 TAKES_EXPANDED = {"_index_put_impl_", "fill_", "index_fill_", "masked_fill_", "zero_"}
@@ -71,26 +73,26 @@ class Generator:
     groups: dict[str, NativeFunctionsGroup]
     composite: BackendIndex
 
-    def call(self, acl: str, arguments: list[str]) -> str:
+    def call(self, entry: Row, acl: str, arguments: list[str]) -> str:
         if acl not in self.signatures:
-            raise SystemExit(f"{acl} has no line in abi/")
+            raise entry.fail(f"{acl} has no line in abi/")
         arguments = [str(a) for a in arguments]
         want = self.signatures[acl].arguments
         if len(want) != len(arguments):
-            raise SystemExit(f"{acl} takes {len(want)} arguments ({', '.join(a.name for a in want)}), got {arguments}")
+            raise entry.fail(f"{acl} takes {len(want)} arguments ({', '.join(a.name for a in want)}), got {arguments}")
         return f"NPU_EXEC({acl}, {', '.join(arguments)});"
 
     # ---- structured ----
 
-    def structured(self, entry: dict) -> list[Wrapper]:
+    def structured(self, entry: Row) -> list[Wrapper]:
         group = self.groups.get(entry["op"])
         if group is None:
-            raise SystemExit(f"{entry['op']} is not a structured operator; put it under functions:")
+            raise entry.fail("is not a structured operator; put it under functions:")
         outputs = len(group.functional.func.returns)
         base = group.functional.func.name
         ident = f"{base.name.base}_{base.overload_name}".strip("_")
         if base.name.dunder_method or base.name.inplace:
-            raise SystemExit(f"{entry['op']}: name the functional form")
+            raise entry.fail("name the functional form")
         inputs = list(group.functional.func.arguments.flat_all)
         names = [a.name for a in inputs]
         outs = ["out"] if outputs == 1 else [f"out{i}" for i in range(outputs)]
@@ -111,7 +113,7 @@ class Generator:
         if entry.get("scalar"):
             second = binary[1]
             scalar = entry.get("scalar_args") or [f"read_cpu_scalar({second})" if n == second else n for n in names] + outs
-            lines.append(f"  if (is_cpu_scalar({second}) && is_npu({binary[0]})) {{ {self.call(entry['scalar'], scalar)} return; }}")
+            lines.append(f"  if (is_cpu_scalar({second}) && is_npu({binary[0]})) {{ {self.call(entry, entry['scalar'], scalar)} return; }}")
         if iterator and len(binary) > 1:
             placed = [f"on_device({a}, op.common_dtype())" if a in binary else a for a in arguments]
         else:
@@ -120,8 +122,8 @@ class Generator:
             place = entry.get("inplace_args") or [a for a in arguments if a not in outs]
             if iterator and len(binary) > 1:
                 place = [f"on_device({a}, op.common_dtype())" if a in binary[1:] else a for a in place]
-            lines.append(f"  if (op.is_inplace()) {{ {self.call(entry['inplace'], place)} return; }}")
-        lines.append("  " + self.call(entry["acl"], placed))
+            lines.append(f"  if (op.is_inplace()) {{ {self.call(entry, entry['inplace'], place)} return; }}")
+        lines.append("  " + self.call(entry, entry["acl"], placed))
         if entry.get("after"):
             lines.append(f"  {entry['after']};")
         code = f"using {ident}_op = {op_class};\nstatic void {ident}_launch({ident}_op& op{parameters}) {{\n"
@@ -197,10 +199,10 @@ class Generator:
                 if fast == "bool":
                     return
                 target = [a if a != "out" else "self" for a in acl_args]
-                lines.append(f"  if ({condition}{real}) {{ {self.call(acl, target)} return self; }}")
+                lines.append(f"  if ({condition}{real}) {{ {self.call(entry, acl, target)} return self; }}")
             else:
                 make = f"Tensor out = empty_same({binary[0]}, {dtype});"
-                lines.append(f"  if ({condition}{real}) {{ {make} {self.call(acl, acl_args)} return out; }}")
+                lines.append(f"  if ({condition}{real}) {{ {make} {self.call(entry, acl, acl_args)} return out; }}")
 
         if kind is SchemaKind.inplace and entry.get("inplace"):
             add(test, entry["inplace"], entry.get("inplace_args") or [a for a in arguments if a != "out"])
@@ -214,14 +216,14 @@ class Generator:
 
     # ---- functions ----
 
-    def function(self, entry: dict) -> list[Wrapper]:
+    def function(self, entry: Row) -> list[Wrapper]:
         f = self.functions.get(entry["op"])
         if f is None:
-            raise SystemExit(f"{entry['op']} is not in native_functions.yaml")
+            raise entry.fail("is not in native_functions.yaml")
         if entry["op"] in self.groups:
-            raise SystemExit(f"{entry['op']} is structured; put it under structured:")
+            raise entry.fail("is structured; put it under structured:")
         if f.has_composite_implicit_autograd_kernel:
-            raise SystemExit(f"{entry['op']} is CompositeImplicitAutograd: registering it would lose its autograd formula")
+            raise entry.fail("is CompositeImplicitAutograd: registering it would lose its autograd formula")
         variants = self.variants(f) if f.func.kind() is SchemaKind.functional else []
         return [self.function_wrapper(entry, f), *(self.variant(entry, f, v) for v in variants)]
 
@@ -240,7 +242,7 @@ class Generator:
         n = len(f.func.returns)
         return ["out"] if n == 1 else [f"out{i}" for i in range(n)]
 
-    def guard(self, entry: dict, f: NativeFunction) -> list[str]:
+    def guard(self, entry: Row, f: NativeFunction) -> list[str]:
         tensors = [a for a in f.func.arguments.flat_all if a.type.is_tensor_like()]
         plain = [a.name for a in tensors if not a.type.is_list_like() and not a.type.is_nullable()]
         lists = [a.name for a in tensors if a.type.is_list_like() and not a.type.is_nullable()]
@@ -254,13 +256,13 @@ class Generator:
             lines.append(f"  {entry['before']};")
         return lines
 
-    def rules(self, entry: dict, outs: list[str], key: str = "out") -> list[str]:
+    def rules(self, entry: Row, outs: list[str], key: str = "out") -> list[str]:
         rules: list = entry[key] if isinstance(entry.get(key), list) else [entry.get(key)]
         if None in rules or len(rules) != len(outs):
-            raise SystemExit(f"{entry['op']} has {len(outs)} outputs, rules given: {entry.get('out')}")
+            raise entry.fail(f"has {len(outs)} outputs, rules given: {entry.get('out')}", "out")
         return rules
 
-    def into(self, entry: dict, f: NativeFunction, given: list[str], outs: list[str]) -> list[str]:
+    def into(self, entry: Row, f: NativeFunction, given: list[str], outs: list[str]) -> list[str]:
         """Launch into out= tensors: directly when they fit, else through a stand-in that is copied back."""
         names = [a.name for a in f.func.arguments.flat_non_out]
         inputs = [a.name for a in f.func.arguments.flat_non_out if a.type.is_tensor_like() and not a.type.is_list_like() and not a.type.is_nullable()]
@@ -268,7 +270,7 @@ class Generator:
         lines = [f"  at::assert_no_overlap({g}, {n});" for g in given for n in inputs] if entry.get("distinct") else []
         lines += [f"  Target target{i}({g}, {rule}{more});" for i, (g, rule) in enumerate(zip(given, self.rules(entry, outs, "into" if "into" in entry else "out")))]
         bind = " ".join(f"const Tensor& {o} = target{i}.tensor();" for i, o in enumerate(outs))
-        lines.append(f"  {{ {bind} {self.call(entry['acl'], entry.get('args') or names + outs)} }}")
+        lines.append(f"  {{ {bind} {self.call(entry, entry['acl'], entry.get('args') or names + outs)} }}")
         lines += [f"  target{i}.finish();" for i in range(len(given))]
         lines.append(f"  return {given[0]};" if len(given) == 1 else f"  return std::forward_as_tuple({', '.join(given)});")
         return lines
@@ -280,32 +282,32 @@ class Generator:
             return []
         return ["  at::assert_no_internal_overlap(self);"]
 
-    def wrapper(self, entry: dict, f: NativeFunction, lines: list[str]) -> Wrapper:
+    def wrapper(self, entry: Row, f: NativeFunction, lines: list[str]) -> Wrapper:
         name, kind = f.func.name, f.func.kind()
         symbol = f"{name.name.base}_{name.overload_name}".strip("_") + f"_{kind.name}"
         body = "\n".join(self.guard(entry, f) + lines)
         acl = " ".join(entry[k] for k in ("acl", "inplace") if k in entry)
         return Wrapper(f"aten::{name.name}", name.overload_name, symbol, f"static {declaration(f, symbol)} {{\n{body}\n}}\n", acl)
 
-    def function_wrapper(self, entry: dict, f: NativeFunction) -> Wrapper:
+    def function_wrapper(self, entry: Row, f: NativeFunction) -> Wrapper:
         names = [a.name for a in f.func.arguments.flat_all]
         kind = f.func.kind()
         if kind is SchemaKind.functional:
             outs = self.output_names(f)
             lines = [f"  Tensor {o} = make({rule});" for o, rule in zip(outs, self.rules(entry, outs))]
-            lines.append("  " + self.call(entry["acl"], entry.get("args") or names + outs))
+            lines.append("  " + self.call(entry, entry["acl"], entry.get("args") or names + outs))
             lines.append(f"  return {outs[0]};" if len(outs) == 1 else f"  return std::make_tuple({', '.join(outs)});")
         elif kind is SchemaKind.inplace:
-            lines = self.no_overlap(f) + ["  " + self.call(entry["acl"], entry.get("args") or names)]
+            lines = self.no_overlap(f) + ["  " + self.call(entry, entry["acl"], entry.get("args") or names)]
             lines += ["  return self;"] if f.func.returns else []
         elif kind is SchemaKind.out:
             given = [a.name for a in f.func.arguments.out]
             lines = self.into(entry, f, given, given if len(given) > 1 else ["out"])
         else:
-            lines = ["  " + self.call(entry["acl"], entry.get("args") or names)]
+            lines = ["  " + self.call(entry, entry["acl"], entry.get("args") or names)]
         return self.wrapper(entry, f, lines)
 
-    def variant(self, entry: dict, f: NativeFunction, v: NativeFunction) -> Wrapper:
+    def variant(self, entry: Row, f: NativeFunction, v: NativeFunction) -> Wrapper:
         """The out= or in-place form of a functional entry."""
         names = [a.name for a in f.func.arguments.flat_all]
         outs = self.output_names(f)
@@ -313,14 +315,14 @@ class Generator:
             return self.wrapper(entry, v, self.into(entry, v, [a.name for a in v.func.arguments.out], outs))
         if entry.get("inplace"):
             arguments = entry.get("inplace_args") or [a for a in (entry.get("args") or names + outs) if a not in outs]
-            return self.wrapper(entry, v, [*self.no_overlap(v), f"  {self.call(entry['inplace'], arguments)}", "  return self;"])
+            return self.wrapper(entry, v, [*self.no_overlap(v), f"  {self.call(entry, entry['inplace'], arguments)}", "  return self;"])
         base = f"{f.func.name.name.base}_{f.func.name.overload_name}".strip("_") + "_functional"
         return self.wrapper(entry, v, [f"  return store(self, {base}({', '.join(names)}));"])
 
 
     # ---- lists ----
 
-    def foreach(self, entry: dict) -> list[Wrapper]:
+    def foreach(self, entry: Row) -> list[Wrapper]:
         wrappers = []
         for f in foreach.forms(entry, self.functions):
             name = f.func.name
@@ -331,8 +333,8 @@ class Generator:
         return wrappers
 
 
-HEADER = """// Generated by tools/codegen/ops.py from csrc/ops/*.yaml. Do not edit.
-#include "ops/registry.h"
+HEADER = """// Generated by tools/codegen/ops.py from csrc/ops/tables/*.yaml. Do not edit.
+#include "ops/register.h"
 #include "ops/rules.h"
 #include "ops/structured.h"
 {includes}
@@ -343,12 +345,15 @@ namespace {{
 """
 
 
-def emit(table: str, headers: list[str], wrappers: list[Wrapper]) -> str:
+def emit(table: str, headers: list[str], wrappers: list[Wrapper], customs: list[custom.Operator], call) -> str:
     includes = [f'#include "ops/{h}"' for h in headers] + [f"#include <{h}>" for h in sorted({h for w in wrappers for h in w.headers})]
-    text = HEADER.format(includes="\n".join(includes))
+    text = HEADER.format(includes="\n".join(includes) + ("\n" + custom.INCLUDES if customs else ""))
     text += "\n".join(w.code for w in wrappers)
-    text += f"\n}}  // namespace\n\nNPU_REGISTER({table}) {{\n"
+    text += "\n}  // namespace\n\n"
+    text += custom.emit(customs, call, tables.attributed) if customs else ""
+    text += f"\nNPU_REGISTER({table}) {{\n"
     text += "".join(f'  reg("{w.name}", "{w.overload}", &{w.symbol}, "{w.acl}");\n' for w in wrappers)
+    text += "".join(op.registration() for op in customs)
     return text + "}\n\n}  // namespace npu::ops\n"
 
 
@@ -362,22 +367,22 @@ def emit_types(signatures: dict[str, aclnn.Signature]) -> str:
 @dataclass
 class Table:
     includes: list[str] = field(default_factory=list)
-    entries: list[tuple[str, dict]] = field(default_factory=list)  # (section, line)
+    entries: list[tuple[str, Row]] = field(default_factory=list)  # (section, row)
 
 
 def load_tables(folder: Path) -> dict[str, Table]:
-    tables: dict[str, Table] = {}
+    found: dict[str, Table] = {}
     for file in sorted(folder.glob("*.yaml")):
-        table = yaml.load(file.read_text(), yaml.CSafeLoader) or {}
-        tables[file.stem] = Table(table.pop("includes", []))
+        table = tables.read(file)
+        found[file.stem] = Table(table.pop("includes", []))
         for section in table:
-            if section not in ("structured", "functions", "foreach"):
-                raise SystemExit(f"{file.name}: unknown section {section}")
+            if section not in KEYS_OF:
+                raise table.fail(f"unknown section {section}", section)
             for entry in table[section] or []:
-                if unknown := set(entry) - (foreach.KEYS if section == "foreach" else KEYS):
-                    raise SystemExit(f"{file.name}: {entry.get('op')}: unknown keys {sorted(unknown)}")
-                tables[file.stem].entries.append((section, entry))
-    return tables
+                if unknown := set(entry) - KEYS_OF[section]:
+                    raise entry.fail(f"unknown keys {', '.join(sorted(unknown))}", min(unknown))
+                found[file.stem].entries.append((section, entry))
+    return found
 
 
 def load_upstream() -> tuple[dict[str, NativeFunction], dict[str, NativeFunctionsGroup], BackendIndex]:
@@ -399,19 +404,26 @@ def main() -> None:
     options = parser.parse_args()
 
     generator = Generator(aclnn.load(options.abi), *load_upstream())
-    seen: dict[str, str] = {}
+    seen: dict[str, str] = {}  # registration -> where
+    every: list[custom.Operator] = []
     for name, table in load_tables(options.tables).items():
-        wrappers = []
+        wrappers, customs = [], []
         for section, entry in table.entries:
+            if section == "custom":
+                customs.append(custom.Operator.read(entry))
+                continue
             make = {"structured": generator.structured, "functions": generator.function, "foreach": generator.foreach}[section]
             unit = make(entry)
             for w in unit:
                 key = f"{w.name}.{w.overload}"
                 if key in seen:
-                    raise SystemExit(f"{key} is registered by {seen[key]} and by {entry['op']}")
-                seen[key] = entry["op"]
+                    raise entry.fail(f"{key} is registered by {seen[key]} as well")
+                seen[key] = f"{entry.file}:{entry.line}"
+                w.code = tables.attributed(w.code, entry.file, entry.line)
             wrappers += unit
-        aclnn.write_if_changed(options.out / f"{name}_ops.cpp", emit(name, table.includes, wrappers))
+        aclnn.write_if_changed(options.out / f"{name}_ops.cpp", emit(name, table.includes, wrappers, customs, generator.call))
+        every += customs
+    aclnn.write_if_changed(options.out / "npu_ops.h", custom.emit_header(every))
     parsed = layouts.load()
     for layout in layouts.LAYOUTS:
         aclnn.write_if_changed(options.out / f"{layout.lower()}_layout.cpp", layouts.emit(layout, parsed))

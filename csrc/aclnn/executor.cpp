@@ -1,0 +1,235 @@
+// The two-phase call: executor cache, workspace, task queue. See Note [Packed calls] in pack.h.
+#include <ATen/Context.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "acl/check.h"
+#include "acl/library.h"
+#include "aclnn/op.h"
+#include "memory/caching_allocator.h"
+#include "profiler/kernel_trace.h"
+#include "runtime/device.h"
+#include "runtime/stream.h"
+#include "runtime/task_queue.h"
+#include "runtime/task_scratch.h"
+
+namespace npu::ops {
+
+namespace {
+
+struct Prepared {
+  aclOpExecutor* executor = nullptr;
+  uint64_t workspace_size = 0;
+};
+
+C10_NOINLINE void resolve(AclOp& op) {
+  std::string phase_one = std::string(op.name) + "GetWorkspaceSize";
+  op.phase_one = acl::op_symbol(phase_one.c_str());
+  op.phase_two = reinterpret_cast<aclnnLaunch>(acl::op_symbol(op.name));
+  if (!op.phase_one || !op.phase_two) throw MissingOp(op.name);
+}
+
+[[noreturn]] C10_NOINLINE void phase_one_failed(const AclOp& op, int code) {
+  const char* text = acl::api().aclGetRecentErrMsg();
+  // CANN's words for a data type that an operator lacks, and ATen's.
+  TORCH_CHECK_NOT_IMPLEMENTED(!text || !strstr(text, "not implemented for"), text);
+  const auto code_text = c10::str(" (code ", code, ")");
+  const std::string reason = text ? text : "no reason given";
+  TORCH_CHECK(false, op.name, " refused its arguments: ", reason,
+              reason.find(code_text) == std::string::npos ? code_text : "");
+}
+
+bool cache_usable() {
+  static const bool usable = [] {
+    const auto& api = acl::api();
+    return api.InitPTACacheThreadLocal && api.UnInitPTACacheThreadLocal && api.PTAFindExecCache &&
+           api.SetPTACacheHashKey && api.AddTensorAddrToCachedList && api.CanUsePTACache &&
+           api.CanUsePTACache("aclnnAdd");
+  }();
+  return usable;
+}
+
+struct CacheScope {
+  ~CacheScope() { acl::api().UnInitPTACacheThreadLocal(); }
+};
+
+// Note [Word 0]: names the operator, an aligned address of 48 bits; the bits above mix the types of the tensors and
+// which are empty, and the lowest one says whether torch asked for deterministic algorithms when the operator was
+// called. So executors of both kinds live side by side in the cache, a call keeps its kind on its way through the task
+// queue, and the provider, which has one switch, is told only when one is built.
+constexpr uint64_t kDeterministic = 1;
+
+uint64_t deterministic_bit() { return at::globalContext().deterministicAlgorithms() ? kDeterministic : 0; }
+
+void tell_determinism(uint64_t word) {
+  static std::atomic<int> told{-1};
+  const int wanted = static_cast<int>(word & kDeterministic);
+  if (told.exchange(wanted) == wanted || !acl::api().aclrtSetSysParamOpt) return;
+  NPU_CHECK(acl::api().aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, wanted));
+}
+
+Prepared build(const AclOp& op, PhaseOne phase_one, const uint64_t* words, void* const* addresses) {
+  Prepared p;
+  tell_determinism(words[0]);
+  Unpacker arguments(words + 1, addresses);
+  if (const int code = phase_one(op.phase_one, arguments, &p.workspace_size, &p.executor)) phase_one_failed(op, code);
+  return p;
+}
+
+Prepared prepare(const AclOp& op, PhaseOne phase_one, uint64_t* words, size_t word_count, void* const* addresses,
+                 size_t address_count) {
+  if (!cache_usable()) return build(op, phase_one, words, addresses);
+  const auto& api = acl::api();
+  api.InitPTACacheThreadLocal();
+  CacheScope scope;
+  for (size_t i = 0; i < address_count; i++) api.AddTensorAddrToCachedList(addresses[i]);
+  auto* key = reinterpret_cast<uint8_t*>(words);
+  Prepared p;
+  p.executor = api.PTAFindExecCache(key, word_count * 8, &p.workspace_size);
+  if (C10_LIKELY(p.executor != nullptr)) return p;
+  api.SetPTACacheHashKey(key, word_count * 8);
+  return build(op, phase_one, words, addresses);
+}
+
+void run(const AclOp& op, const Prepared& p, void* workspace, aclrtStream stream) {
+  const int code = op.phase_two(workspace, p.workspace_size, p.executor, stream);
+  if (C10_UNLIKELY(code != 0)) acl::throw_acl_error(code, op.name, __FILE__, __LINE__);
+}
+
+// Level 1: only phase two is left to do.
+struct Launch {
+  const AclOp* op;
+  Prepared prepared;
+  void* workspace;
+  aclrtStream stream;
+};
+
+void run_launch(void* payload) {
+  const auto& l = *static_cast<Launch*>(payload);
+  run(*l.op, l.prepared, l.workspace, l.stream);
+}
+
+// Level 2: the packed call itself, followed by its words and addresses.
+struct PackedCall {
+  const AclOp* op;
+  PhaseOne phase_one;
+  aclrtStream stream;
+  size_t words, addresses;
+};
+
+void run_packed(void* payload) {
+  auto& call = *static_cast<PackedCall*>(payload);
+  auto* words = reinterpret_cast<uint64_t*>(&call + 1);
+  auto* addresses = reinterpret_cast<void**>(words + call.words);
+  const auto p = prepare(*call.op, call.phase_one, words, call.words, addresses, call.addresses);
+  if (p.workspace_size == 0) return run(*call.op, p, nullptr, call.stream);
+  const auto scratch = task_scratch::reserve(call.stream, p.workspace_size);
+  run(*call.op, p, scratch.memory, call.stream);
+  NPU_CHECK(scratch.waited);  // an earlier launch's, when this one has been made
+}
+
+void push_packed(const AclOp& op, PhaseOne phase_one, const Packer& a, aclrtStream stream) {
+  const PackedCall call{&op, phase_one, stream, a.words.size(), a.addresses.size()};
+  c10::SmallVector<uint64_t, 192> payload;
+  const auto append = [&](const void* bytes, size_t words) {
+    const auto* first = static_cast<const uint64_t*>(bytes);
+    payload.append(first, first + words);
+  };
+  append(&call, sizeof(call) / 8);
+  append(a.words.data(), call.words);
+  append(a.addresses.data(), call.addresses);
+  task_queue::push(&run_packed, payload.data(), payload.size() * 8);
+}
+
+// Note [First call at level 2]: data types that an operator refuses are the caller's mistake and are to be raised where
+// it was made. Phase one says so, on the consumer; so calls go the way of level 1 until one with their types has passed
+// it.
+class KnownTypes {
+ public:
+  bool contains(uint64_t word) {  // word 0 of a call
+    static thread_local std::array<uint64_t, 256> recent{};
+    auto& entry = recent[(word >> 4 ^ word >> 48) % recent.size()];
+    if (C10_LIKELY(entry == word)) return true;
+    std::lock_guard lock(mutex_);
+    if (!known_.count(word)) return false;
+    entry = word;
+    return true;
+  }
+  void add(uint64_t word) {
+    std::lock_guard lock(mutex_);
+    known_.insert(word);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<uint64_t> known_;
+};
+
+KnownTypes& known_types() {
+  static auto* all = new KnownTypes;  // leaked: threads may outlive static destruction
+  return *all;
+}
+
+}  // namespace
+
+MissingOp::MissingOp(const char* op)
+    : NotImplementedError({__func__, __FILE__, __LINE__},
+                          c10::str("The device library in ", acl::path(), " has no operator ", op,
+                                   "; move the tensors to the CPU for this call.")),
+      op(op) {}
+
+bool has_op(const char* name) { return acl::available() && acl::op_symbol(name) != nullptr; }
+
+C10_ALWAYS_INLINE static void launch_untraced(AclOp& op, PhaseOne phase_one, Packer& a) {
+  if (C10_UNLIKELY(!op.phase_two)) resolve(op);
+  a.words[0] |= deterministic_bit();
+  const aclrtStream stream = current_stream_handle();
+  const int level = task_queue::level();
+  if (C10_UNLIKELY(level == 2) && known_types().contains(a.words[0])) return push_packed(op, phase_one, a, stream);
+  const auto p = prepare(op, phase_one, a.words.data(), a.words.size(), a.addresses.data(), a.addresses.size());
+  if (C10_UNLIKELY(level == 2)) known_types().add(a.words[0]);
+  c10::DataPtr workspace;
+  if (p.workspace_size) workspace = caching_allocator::allocate_workspace(p.workspace_size);
+  if (C10_LIKELY(level == 0)) {
+    run(op, p, workspace.get(), stream);
+    if (C10_UNLIKELY(task_queue::launch_blocking())) current_stream().synchronize();
+  } else {
+    const Launch l{&op, p, workspace.get(), stream};
+    task_queue::push(&run_launch, &l, sizeof(l));
+  }
+}
+
+C10_NOINLINE static void launch_traced(AclOp& op, PhaseOne phase_one, Packer& a) {
+  const kernel_trace::Span span(op.name);
+  launch_untraced(op, phase_one, a);
+}
+
+void launch(AclOp& op, PhaseOne phase_one, Packer& a) {
+  if (C10_UNLIKELY(kernel_trace::recording.load(std::memory_order_relaxed))) return launch_traced(op, phase_one, a);
+  launch_untraced(op, phase_one, a);
+}
+
+std::vector<std::vector<int64_t>> launch_and_read_shapes(AclOp& op, PhaseOne phase_one, Packer& a, int outputs) {
+  if (C10_UNLIKELY(!op.phase_two)) resolve(op);
+  task_queue::drain();
+  tell_determinism(deterministic_bit());
+  Unpacker arguments(a.words.data() + 1, a.addresses.data());
+  Prepared p;
+  if (const int code = phase_one(op.phase_one, arguments, &p.workspace_size, &p.executor)) phase_one_failed(op, code);
+  c10::DataPtr workspace;
+  if (p.workspace_size) workspace = caching_allocator::allocate_workspace(p.workspace_size);
+  {
+    const kernel_trace::Span span(op.name);
+    run(op, p, workspace.get(), current_stream_handle());
+  }
+  current_stream().synchronize();
+  return arguments.view_shapes(outputs);
+}
+
+}  // namespace npu::ops

@@ -1,0 +1,24 @@
+#include "ops/custom.h"
+
+namespace npu::ops {
+
+std::vector<torch::autograd::SavedVariable> save_all(at::TensorList tensors) {
+  std::vector<torch::autograd::SavedVariable> saved;
+  saved.reserve(tensors.size());
+  for (const auto& t : tensors) saved.emplace_back(t, /*is_output=*/false);
+  return saved;
+}
+
+std::vector<Tensor> unpack_all(const std::vector<torch::autograd::SavedVariable>& saved) {
+  std::vector<Tensor> tensors;
+  tensors.reserve(saved.size());
+  for (const auto& s : saved) tensors.push_back(s.unpack());
+  return tensors;
+}
+
+void check_no_tangent(const char* op, const Tensor& t) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!t.defined() || !t._fw_grad(/*level=*/0).defined(), "npu::", op,
+                              " has no forward-mode derivative; use reverse mode");
+}
+
+}  // namespace npu::ops

@@ -1,0 +1,79 @@
+// What the generated code of npu:: operators (tools/codegen/custom.py) is made of.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "aclnn/op.h"
+#include "ops/register.h"
+#include "ops/tensor.h"
+
+namespace npu::ops {
+
+// A kernel made from a row of a npu:: operator. Nothing takes its place where the provider lacks `acl`: calls say so.
+template <class F>
+void custom(const char* name, const char* overload, F* function, const char* acl) {
+  register_custom(name, overload, c10::KernelFunction::makeFromUnboxedRuntimeFunction(function), acl);
+}
+
+inline const Tensor& first(at::TensorList list) {
+  TORCH_CHECK(!list.empty(), "the list of tensors is empty");
+  return list.front();
+}
+
+inline std::optional<Tensor> maybe(const Tensor& t) { return t.defined() ? std::optional<Tensor>(t) : std::nullopt; }
+
+// ---- Nodes of the graph. An argument is kept in a type that owns its data.
+
+template <class Kept, class T>
+Kept kept(const T& value) {
+  if constexpr (std::is_same_v<Kept, std::vector<int64_t>>) {
+    return Kept(value.begin(), value.end());
+  } else if constexpr (std::is_same_v<Kept, std::vector<c10::SymInt>>) {
+    return Kept(value.begin(), value.end());
+  } else if constexpr (std::is_same_v<Kept, std::optional<std::vector<int64_t>>> ||
+                       std::is_same_v<Kept, std::optional<std::vector<c10::SymInt>>>) {
+    return value.has_value() ? Kept(std::in_place, value->begin(), value->end()) : std::nullopt;
+  } else {
+    return Kept(value);
+  }
+}
+
+std::vector<torch::autograd::SavedVariable> save_all(at::TensorList tensors);
+std::vector<Tensor> unpack_all(const std::vector<torch::autograd::SavedVariable>& saved);
+
+// Gradients of `N` inputs, which begin at place `at`: one tensor, or the first of a tuple.
+template <size_t N, class... T>
+void store(torch::autograd::variable_list& result, size_t at, const std::tuple<T...>& gradients) {
+  static_assert(N <= sizeof...(T), "more inputs than gradients");
+  [&]<size_t... i>(std::index_sequence<i...>) {
+    ((result[at + i] = std::get<i>(gradients)), ...);
+  }(std::make_index_sequence<N>());
+}
+template <size_t N>
+void store(torch::autograd::variable_list& result, size_t at, const Tensor& gradient) {
+  static_assert(N == 1, "one gradient for several inputs");
+  result[at] = gradient;
+}
+
+// Forward-mode derivatives would be lost without a word.
+void check_no_tangent(const char* op, const Tensor& t);
+inline void check_no_tangent(const char* op, const std::optional<Tensor>& t) {
+  if (t) check_no_tangent(op, *t);
+}
+template <class... T>
+void check_no_tangent(const char* op, const Tensor& first, const T&... rest)
+  requires(sizeof...(T) > 0)
+{
+  check_no_tangent(op, first);
+  (check_no_tangent(op, rest), ...);
+}
+
+}  // namespace npu::ops

@@ -1,0 +1,86 @@
+// Where kernels register, and what becomes of those whose aclnn operators the provider lacks.
+//
+// Note [Operators that the provider lacks]: a wrapper made from a table calls exactly the operators of its row. It is
+// withdrawn when the provider is loaded if one of them is absent, and torch's composition or the CPU fallback takes
+// over. What a hand-written kernel calls may depend on its arguments, so it stays; NPU_EXEC of an absent operator
+// throws MissingOp, which the registered kernel catches, and this call is computed on the CPU. A kernel therefore
+// launches what may be absent before it changes anything that the CPU is to read. Neither has a check on the hot path.
+#pragma once
+
+#include <ATen/core/boxing/KernelFunction.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "ops/fallback.h"
+
+namespace npu::ops {
+
+// A wrapper made from a table. `acl` lists the aclnn names that it calls, separated by spaces.
+void register_op(const char* name, const char* overload, c10::KernelFunction kernel, const char* acl);
+
+template <class F>
+void reg(const char* name, const char* overload, F* function, const char* acl) {
+  register_op(name, overload, c10::KernelFunction::makeFromUnboxedRuntimeFunction(function), acl);
+}
+
+template <class F>
+class HandWritten;
+
+template <class R, class... A>
+class HandWritten<R(A...)> final : public c10::OperatorKernel {
+ public:
+  HandWritten(R (*function)(A...), const char* name, const char* overload)
+      : function_(function), name_(name), overload_(overload) {}
+
+  R operator()(A... arguments) {
+    try {
+      return function_(arguments...);
+    } catch (const MissingOp& missing) {
+      const FallbackOf fallback(name_, overload_, missing);
+      return fallback.kernel().template call<R, A...>(fallback.op(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                                      std::forward<A>(arguments)...);
+    }
+  }
+
+ private:
+  R (*function_)(A...);
+  const char *name_, *overload_;
+};
+
+// Hand-written operators, which are never withdrawn: `manual("aten::set_", "source_Storage", &set_storage)`. `acl` is
+// for reports: the extension entries without which the function does nothing on the npu.
+void register_manual(const char* name, const char* overload, c10::KernelFunction kernel, const char* acl);
+
+template <class F>
+void manual(const char* name, const char* overload, F* function, const char* acl = "") {
+  auto kernel = std::make_unique<HandWritten<F>>(function, name, overload);
+  register_manual(name, overload, c10::KernelFunction::makeFromUnboxedFunctor<false, HandWritten<F>>(std::move(kernel)),
+                  acl);
+}
+
+// A kernel of a npu:: operator: stays where the provider lacks `acl`, and says so when it is called.
+void register_custom(const char* name, const char* overload, c10::KernelFunction kernel, const char* acl);
+
+// The name that the provider lacks, if the operator's wrapper was withdrawn for it; else empty.
+std::string withdrawn_for(const c10::OperatorName& name);
+
+// Kernels of sparse and nested tensors, which have dispatch keys of their own.
+void register_op_as(c10::DispatchKey key, const char* name, const char* overload, c10::KernelFunction kernel);
+
+template <class F>
+void reg_as(c10::DispatchKey key, const char* name, const char* overload, F* function) {
+  register_op_as(key, name, overload, c10::KernelFunction::makeFromUnboxedRuntimeFunction(function));
+}
+
+// The operator has a kernel of the CPU for tensors of this layout: if none is registered here, it is computed there.
+void falls_back(c10::DispatchKey key, const char* name, const char* overload);
+
+}  // namespace npu::ops
+
+// Body of registrations that run when the library is loaded: NPU_REGISTER(copy) { manual(...); }
+#define NPU_REGISTER(id)                                                                \
+  static void npu_register_##id();                                                      \
+  [[maybe_unused]] static const bool npu_registered_##id = (npu_register_##id(), true); \
+  static void npu_register_##id()

@@ -1,0 +1,190 @@
+#include "kernels/engine/cache.h"
+
+#include <c10/util/flat_hash_map.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "aclnn.h"
+#include "runtime/error.h"
+
+#define SOFTNPU_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace softnpu::kernels::cache {
+
+namespace {
+
+constexpr size_t kMostPlans = 8192;  // per thread; beyond it the thread starts over
+constexpr size_t kMostCalls = 32;    // in flight under one key; further ones are not kept
+constexpr size_t kNewcomers = 1024;  // keys that came once
+
+uint64_t mix(uint64_t a, uint64_t b) {
+  const auto product = static_cast<unsigned __int128>(a) * b;
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
+
+uint64_t hash_bytes(const uint8_t* p, size_t n) {
+  uint64_t h = n * 0x9e3779b97f4a7c15ull;
+  uint64_t word;
+  for (; n >= 8; p += 8, n -= 8) {
+    memcpy(&word, p, 8);
+    h = mix(h ^ word, 0xa0761d6478bd642full);
+  }
+  if (n) {
+    word = 0;
+    memcpy(&word, p, n);
+    h = mix(h ^ word, 0xe7037ed1a0b428dbull);
+  }
+  return h;
+}
+
+// All calls with one key. Only the owning thread looks in; release() on any thread makes a call idle again.
+struct Plan {
+  std::string key;
+  std::vector<Call*> calls;
+
+  ~Plan() {
+    for (auto* call : calls) {
+      uint8_t expected = Call::busy;
+      if (!call->state.compare_exchange_strong(expected, Call::orphan)) delete call;
+    }
+  }
+
+  Call* take() {
+    for (auto* call : calls)
+      if (call->state.load(std::memory_order_acquire) == Call::idle) {
+        call->state.store(Call::busy, std::memory_order_relaxed);
+        return call;
+      }
+    return nullptr;
+  }
+};
+
+struct Thread {
+  bool open = false;   // between InitPTACacheThreadLocal and UnInit
+  bool keyed = false;  // the client set a key for the coming phase one
+  uint64_t hash = 0;
+  std::string key;
+  std::vector<void*> addresses;
+  ska::flat_hash_map<uint64_t, std::unique_ptr<Plan>> plans;
+  std::array<uint64_t, kNewcomers> newcomers{};
+
+  // Calls are kept from the second with a key on: a number that changes with every step of an optimiser comes once.
+  bool comes_again() {
+    uint64_t& last = newcomers[hash % kNewcomers];
+    return std::exchange(last, hash) == hash;
+  }
+};
+
+Thread& thread() {
+  static thread_local Thread t;
+  return t;
+}
+
+Plan* find(Thread& t, uint64_t hash, const uint8_t* key, size_t size) {
+  auto it = t.plans.find(hash);
+  if (it == t.plans.end()) return nullptr;
+  Plan* plan = it->second.get();
+  return plan->key.size() == size && memcmp(plan->key.data(), key, size) == 0 ? plan : nullptr;
+}
+
+aclOpExecutor* lookup(const uint8_t* key, size_t size, uint64_t* workspace_size) {
+  Thread& t = thread();
+  if (!t.open || !key || !workspace_size || forked()) return nullptr;
+  Plan* plan = find(t, hash_bytes(key, size), key, size);
+  if (!plan) return nullptr;
+  Call* call = plan->take();
+  if (!call) return nullptr;
+  if (call->storages.size() != t.addresses.size()) {  // the client listed something else than phase one saw
+    call->release();
+    return nullptr;
+  }
+  call->set_addresses(t.addresses.data(), t.addresses.size());
+  *workspace_size = call->workspace_bytes;
+  return Ticket::issue(*call);  // which a cached call has already
+}
+
+void set_key(const uint8_t* key, size_t size) {
+  Thread& t = thread();
+  t.keyed = t.open && key && size;
+  if (!t.keyed) return;
+  t.hash = hash_bytes(key, size);
+  t.key.assign(reinterpret_cast<const char*>(key), size);
+}
+
+}  // namespace
+
+aclOpExecutor* adopt(std::unique_ptr<Call> call) {
+  aclOpExecutor* const executor = Ticket::issue(*call);
+  Thread& t = thread();
+  const bool keep = t.keyed && call->storages.size() == t.addresses.size();
+  t.keyed = false;
+  if (!keep || (t.plans.find(t.hash) == t.plans.end() && !t.comes_again())) {
+    call.release();
+    return executor;
+  }
+  if (t.plans.size() >= kMostPlans) t.plans.clear();
+  auto& plan = t.plans[t.hash];
+  if (!plan || plan->key != t.key) {
+    plan = std::make_unique<Plan>();
+    plan->key = t.key;
+  }
+  if (plan->calls.size() < kMostCalls) {
+    call->state.store(Call::busy, std::memory_order_relaxed);
+    plan->calls.push_back(call.get());
+  }
+  call.release();
+  return executor;
+}
+
+}  // namespace softnpu::kernels::cache
+
+using namespace softnpu::kernels;
+
+SOFTNPU_EXPORT bool CanUsePTACache(const char* operator_name) { return operator_name != nullptr; }
+
+SOFTNPU_EXPORT void InitPTACacheThreadLocal() {
+  auto& t = cache::thread();
+  t.open = true;
+  t.keyed = false;
+  t.addresses.clear();
+}
+
+SOFTNPU_EXPORT void UnInitPTACacheThreadLocal() {
+  auto& t = cache::thread();
+  t.open = t.keyed = false;
+}
+
+SOFTNPU_EXPORT void AddTensorAddrToCachedList(void* address) { cache::thread().addresses.push_back(address); }
+
+SOFTNPU_EXPORT void SetPTACacheHashKey(uint8_t* key, size_t size) { cache::set_key(key, size); }
+SOFTNPU_EXPORT void SetPTAHashKey(uint64_t hash) {
+  cache::set_key(hash ? reinterpret_cast<uint8_t*>(&hash) : nullptr, sizeof(hash));
+}
+
+SOFTNPU_EXPORT aclOpExecutor* PTAFindExecCache(uint8_t* key, size_t size, uint64_t* workspace_size) {
+  return cache::lookup(key, size, workspace_size);
+}
+SOFTNPU_EXPORT aclOpExecutor* PTAGetExecCache(uint64_t hash, uint64_t* workspace_size) {
+  return cache::lookup(reinterpret_cast<uint8_t*>(&hash), sizeof(hash), workspace_size);
+}
+
+// An executor that phase one made and phase two will not use.
+SOFTNPU_EXPORT aclError aclDestroyAclOpExecutor(aclOpExecutor* executor) {
+  return softnpu::guard("aclDestroyAclOpExecutor", [&] {
+    Ticket* ticket = Ticket::hold(executor);
+    if (!ticket)
+      softnpu::fail(ACL_ERROR_INVALID_PARAM,
+                    "executor %p waits for no phase two: it was launched or destroyed before, "
+                    "or phase one did not make it",
+                    static_cast<void*>(executor));
+    Call* call = ticket->call;
+    ticket->end_held();
+    call->release();
+  });
+}
+
+SOFTNPU_EXPORT int InitHugeMemThreadLocal(void*, bool) { return 0; }
+SOFTNPU_EXPORT void UnInitHugeMemThreadLocal(void*, bool) {}
+SOFTNPU_EXPORT void ReleaseHugeMem(void*, bool) {}

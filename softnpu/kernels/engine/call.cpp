@@ -1,0 +1,223 @@
+#include "kernels/engine/call.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/core/Formatting.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+#include "kernels/engine/float_flags.h"
+#include "kernels/engine/wide.h"
+#include "runtime/address.h"
+#include "runtime/config.h"
+#include "runtime/error.h"
+
+namespace softnpu::kernels {
+
+namespace {
+
+// Note [Clean state]: a task sees no trace of the thread that happens to run it: no dispatch mode, no functorch layer,
+// no autograd or autocast, no profiler callback, the launching thread's floating-point flags and thread count.
+class CleanState {
+ public:
+  CleanState(uint64_t flags, int threads)
+      : dispatch_(c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
+                  c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::default_excluded_set),
+        flags_(float_flags()),
+        threads_(at::get_num_threads()) {
+    if (at::hasCallbacks()) no_profiler_.emplace(false);  // costly to switch: only when somebody listens
+    if (flags != flags_) set_float_flags(flags);
+    if (threads != threads_) at::set_num_threads(threads), restore_threads_ = true;
+  }
+  ~CleanState() {
+    if (float_flags() != flags_) set_float_flags(flags_);
+    if (restore_threads_) at::set_num_threads(threads_);
+  }
+
+ private:
+  c10::impl::ForceDispatchKeyGuard dispatch_;
+  std::optional<at::RecordFunctionGuard> no_profiler_;
+  c10::AutoGradMode no_grad_{false};
+  uint64_t flags_;
+  int threads_;
+  bool restore_threads_ = false;
+};
+
+void describe_tensor(std::ostream& out, const Tensor& t) {
+  if (!t.defined()) {
+    out << "none";
+    return;
+  }
+  out << t.scalar_type() << t.sizes();
+}
+
+struct Describe {
+  std::ostream& out;
+  void operator()(std::monostate) const {}
+  void operator()(const Tensor& t) const { describe_tensor(out, t); }
+  void operator()(const std::vector<Tensor>& list) const {
+    out << list.size() << " tensors";
+    if (!list.empty()) {
+      out << ", first ";
+      describe_tensor(out, list[0]);
+    }
+  }
+  void operator()(const Scalar& s) const { out << s; }
+  void operator()(const std::vector<Scalar>& s) const { out << s.size() << " scalars"; }
+  void operator()(const std::vector<int64_t>& v) const { out << at::IntArrayRef(v); }
+  void operator()(const std::vector<uint8_t>& v) const { out << v.size() << " flags"; }
+  template <class T>
+  void operator()(const T& v) const {
+    out << v;
+  }
+};
+
+}  // namespace
+
+Call::~Call() {
+  if (ticket) ticket->give_back();
+}
+
+void Call::capture_thread_state() {
+  float_flags_ = float_flags();
+  threads_ = std::min(at::get_num_threads(), config().threads);
+}
+
+void Call::compute() {
+  CleanState clean(float_flags_, threads_);
+  op.wide ? run_wide(*this) : op.run(*this);
+  if (!layouts_.empty()) restore_layouts();
+}
+
+void Call::remember_layouts() {
+  for (size_t i = 0; i < values.size(); i++)
+    if (const auto* t = op.outputs >> i & 1 ? std::get_if<Tensor>(&values[i]) : nullptr; t && t->defined()) {
+      layouts_.push_back(t->dim());
+      layouts_.append(t->strides().begin(), t->strides().end());
+    }
+}
+
+void Call::restore_layouts() {
+  const int64_t* next = layouts_.data();
+  for (size_t i = 0; i < values.size(); i++) {
+    auto* t = op.outputs >> i & 1 ? std::get_if<Tensor>(&values[i]) : nullptr;
+    if (!t || !t->defined()) continue;
+    const at::IntArrayRef strides(next + 1, *next);
+    next = strides.end();
+    if (C10_LIKELY(t->strides() == strides) || t->dim() != static_cast<int64_t>(strides.size())) continue;
+    const auto result = t->clone();
+    t->unsafeGetTensorImpl()->set_sizes_and_strides(result.sizes(), strides, t->storage_offset());
+    t->copy_(result);
+  }
+}
+
+void Call::run() {
+  if (workspace_bytes) check_workspace();
+  try {
+    compute();
+  } catch (const Failure&) {
+    throw;
+  } catch (const c10::Error& e) {
+    throw Failure(ACL_ERROR_RT_AICORE_EXCEPTION, e.what_without_backtrace());
+  } catch (const std::exception& e) {
+    throw Failure(ACL_ERROR_RT_AICORE_EXCEPTION, e.what());
+  }
+}
+
+// The scratch memory is real: overwriting all of it shows a client that passed too little, or memory it still uses.
+void Call::check_workspace() const {
+  check_allocated(workspace, workspace_bytes, -1, "workspace");
+  memset(kernel_address(workspace), 0xa5, workspace_bytes);
+}
+
+Call::Operand Call::operand(const Scalar& s) {
+  auto t = c10::scalar_to_tensor(s);
+  t.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return {t, true};
+}
+
+void Call::prepare(const Tensor& out, std::initializer_list<Operand> in) {
+  const auto type = in.begin()->tensor.scalar_type();
+  if (!c10::isFloatingType(type) || (out.scalar_type() != type && out.scalar_type() != at::kBool)) return;
+  at::TensorIteratorConfig config;
+  config.set_check_mem_overlap(false).allow_cpu_scalars(true).promote_inputs_to_common_dtype(true).resize_outputs(
+      false);
+  config.cast_common_dtype_to_outputs(out.scalar_type() == type).add_owned_output(out);
+  for (const auto& o : in) {
+    if (o.number ? o.tensor.is_complex() : o.tensor.scalar_type() != type) return;
+    // ATen's loops over float16 and bfloat16 take a single number out of the iterator, which then cannot run again.
+    if (at::isReducedFloatingType(type) && o.tensor.numel() == 1) return;
+    config.add_owned_const_input(o.tensor);
+  }
+  auto iterator = std::make_unique<at::TensorIterator>(config.build());
+  if (iterator->common_dtype() != type || iterator->data_ptr(0) != out.data_ptr()) return;
+  int64_t i = 1;
+  for (const auto& o : in)
+    if (const auto at = i++; !o.number && iterator->data_ptr(at) != o.tensor.const_data_ptr()) return;
+  iterator_ = std::move(iterator);
+}
+
+std::string Call::describe() const {
+  std::ostringstream out;
+  out << op.name << "(";
+  const char* name = op.arguments;
+  for (size_t i = 0; i < values.size(); i++) {
+    const char* end = strchrnul(name, ',');
+    out << (i ? ", " : "") << std::string(name, end) << ": ";
+    std::visit(Describe{out}, values[i]);
+    name = *end ? end + 1 : end;
+  }
+  out << ")";
+  return out.str();
+}
+
+bool Call::uses(const char* begin, size_t bytes) const noexcept {
+  for (size_t i = 0; i < storages.size(); i++)
+    if (overlap(storages[i]->data(), extents[i], begin, bytes)) return true;
+  return workspace && workspace_bytes && overlap(kernel_address(workspace), workspace_bytes, begin, bytes);
+}
+
+void Call::release() noexcept {
+  uint8_t now = state.load(std::memory_order_relaxed);
+  if (now == busy && state.compare_exchange_strong(now, idle, std::memory_order_release)) return;
+  delete this;
+}
+
+void Call::set_addresses(void* const* addresses, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    storages[i]->set_data_ptr_noswap(c10::DataPtr(addresses[i] ? kernel_address(addresses[i]) : nullptr, c10::kCPU));
+}
+
+void Call::check_memory(int card) const {
+  for (size_t i = 0; i < storages.size(); i++)
+    if (extents[i]) check_allocated(device_address(storages[i]->data()), extents[i], card, op.name);
+}
+
+void Call::set_workspace(void* address, uint64_t bytes) {
+  if (bytes < workspace_bytes)
+    fail(ACLNN_ERR_PARAM_INVALID, "%s: workspace_size is %llu, phase one asked for %llu", op.name,
+         static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(workspace_bytes));
+  if (workspace_bytes && !is_device_address(address))
+    fail(ACLNN_ERR_PARAM_NULLPTR, "%s: workspace is not device memory", op.name);
+  workspace = address;
+}
+
+void Call::set_output(size_t i, const Tensor& result) {
+  auto& out = tensor(i);
+  TORCH_CHECK(out.numel() >= result.numel(), "output ", i, " has room for ", out.numel(), " elements, needs ",
+              result.numel());
+  auto view = out.as_strided(
+      result.sizes(), result.is_contiguous() ? result.strides() : at::IntArrayRef(result.contiguous().strides()));
+  view.copy_(result);
+  const Held<aclTensor> handle(handles[i]);
+  if (!handle) return;
+  handle->sizes.assign(result.sizes().begin(), result.sizes().end());
+  handle->strides.assign(view.strides().begin(), view.strides().end());
+}
+
+}  // namespace softnpu::kernels

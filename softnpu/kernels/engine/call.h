@@ -1,0 +1,147 @@
+// One execution of an operator: its arguments as CPU tensors over device memory, ready to run on a stream.
+// Created by phase one (see plan.h), consumed by phase two. The generated entry points are the only users.
+#pragma once
+
+#include <ATen/TensorIterator.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/Scalar.h>
+#include <c10/util/SmallVector.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kernels/engine/executors.h"
+#include "runtime/objects.h"
+#include "runtime/task.h"
+
+namespace softnpu::kernels {
+
+using at::ScalarType;
+using at::Tensor;
+using c10::Scalar;
+
+class Call;
+
+// What the generator knows of an operator; one static object each.
+struct Operator {
+  const char* name;
+  void (*run)(Call&);
+  void (*require)(Call&);  // throws for arguments that `run` must not see; NULL when it checks them all. See require.h
+  const char* arguments;   // "self,other,alpha,out"
+  enum class Shape : uint8_t { free, same, broadcast, matmul } shape;
+  uint64_t dtypes;    // bit d: inputs may have c10::ScalarType d
+  uint64_t outputs;   // bit i: argument i is written
+  uint64_t optional;  // bit i: argument i may be NULL
+  bool workspace;     // asks for scratch memory
+  bool trial;         // may run twice, see Note [Trial run] in trial.h
+  bool wide;          // computes float16 and bfloat16 in float32, see Note [Wide kernels] in wide.h
+};
+
+using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, std::vector<Scalar>,
+                           std::vector<int64_t>, std::vector<uint8_t>, int64_t, double, ScalarType, std::string>;
+
+class Call final : public Task {
+ public:
+  explicit Call(const Operator& op) : op(op) {}
+  ~Call() override;
+
+  void run() override;
+  void compute();  // the kernel itself; throws what ATen throws
+  std::string describe() const override;
+  void release() noexcept override;
+  const char* name() const noexcept override { return op.name; }
+  bool uses(const char* begin, size_t bytes) const noexcept override;
+
+  // Accessors of the generated kernels: argument i in the order of abi/aclnn.yaml.
+  Tensor& tensor(size_t i) { return std::get<Tensor>(values[i]); }
+  std::optional<Tensor> optional(size_t i) {
+    auto& t = tensor(i);
+    return t.defined() ? std::optional<Tensor>(t) : std::nullopt;
+  }
+  std::vector<Tensor>& tensors(size_t i) { return std::get<std::vector<Tensor>>(values[i]); }
+  const Scalar& scalar(size_t i) { return std::get<Scalar>(values[i]); }
+  std::optional<Scalar> maybe_scalar(size_t i) {
+    auto* s = std::get_if<Scalar>(&values[i]);
+    return s ? std::optional<Scalar>(*s) : std::nullopt;
+  }
+  const std::vector<Scalar>& scalars(size_t i) { return std::get<std::vector<Scalar>>(values[i]); }
+  at::IntArrayRef ints(size_t i) { return std::get<std::vector<int64_t>>(values[i]); }
+  const std::vector<uint8_t>& bools(size_t i) { return std::get<std::vector<uint8_t>>(values[i]); }
+  int64_t integer(size_t i) { return std::get<int64_t>(values[i]); }
+  double real(size_t i) { return std::get<double>(values[i]); }
+  ScalarType dtype(size_t i) { return std::get<ScalarType>(values[i]); }
+  const std::string& text(size_t i) { return std::get<std::string>(values[i]); }
+
+  // Note [Prepared iterators]: a cached call keeps the TensorIterator of an elementwise operator and only exchanges
+  // data pointers, which saves most of what a small kernel costs. Returns nullptr where that is not possible (types
+  // differ, an operand needs a temporary): the general kernel runs then. Operands: the output, then tensors or numbers.
+  template <class... In>
+  at::TensorIterator* iterator(Tensor& out, const In&... in) {
+    if (!prepared_) {
+      prepared_ = true;
+      prepare(out, {operand(in)...});
+    }
+    if (!iterator_) return nullptr;
+    int64_t i = 0;
+    iterator_->unsafe_replace_operand(i++, out.mutable_data_ptr());
+    (replace(i++, in), ...);
+    return iterator_.get();
+  }
+
+  // Operators whose output size depends on data: argument i's view gets the shape of `result`, and its values.
+  void set_output(size_t i, const Tensor& result);
+
+  // Note [Layouts of outputs]: some of ATen's out= forms give `out` the format of their input instead of writing its
+  // strides (padding of channels_last images, for one). The client reads what its descriptor says, so a run that
+  // changed the strides of an output is followed by a copy into those that remember_layouts() saw.
+  void remember_layouts();
+  // Points the tensors, in argument order, at new device addresses.
+  void set_addresses(void* const* addresses, size_t count);
+  void set_workspace(void* workspace, uint64_t bytes);
+  // Before every launch: the memory of a call from the cache, or of one that waited, may be gone, or that of another
+  // card, whose frees do not wait for this one's streams. Throws Failure.
+  void check_memory(int card) const;
+  // Remembers what a kernel may read from the launching thread. See Note [Clean state].
+  void capture_thread_state();
+
+  const Operator& op;
+  c10::SmallVector<Value, 6> values;
+  c10::SmallVector<c10::StorageImpl*, 6> storages;     // of the non-null tensors, in argument order
+  c10::SmallVector<size_t, 6> extents;                 // the bytes of each that the call reaches
+  c10::SmallVector<Remembered<aclTensor>, 6> handles;  // of the tensor arguments, for set_output
+  Ticket* ticket = nullptr;
+  uint64_t workspace_bytes = 0;
+  void* workspace = nullptr;
+
+  // Note [Call states]: a cached call belongs to its thread's plan. It is `busy` between the cache hit and release(),
+  // which may happen on another thread; a plan that goes away leaves its busy calls as `orphan`, which delete
+  // themselves.
+  enum State : uint8_t { transient, idle, busy, orphan };
+  std::atomic<uint8_t> state{transient};
+
+ private:
+  void check_workspace() const;
+  void restore_layouts();
+
+  struct Operand {
+    Tensor tensor;
+    bool number;
+  };
+  static Operand operand(const Tensor& t) { return {t, false}; }
+  static Operand operand(const Scalar& s);
+  void replace(int64_t i, const Tensor& t) {
+    iterator_->unsafe_replace_operand(i, const_cast<void*>(t.const_data_ptr()));
+  }
+  void replace(int64_t, const Scalar&) {}
+  void prepare(const Tensor& out, std::initializer_list<Operand> in);
+  std::unique_ptr<at::TensorIterator> iterator_;
+  bool prepared_ = false;
+  c10::SmallVector<int64_t, 12> layouts_;  // of the written tensors: their rank, then their strides
+  uint64_t float_flags_ = 0;               // see float_flags.h
+  int threads_ = 0;
+};
+
+}  // namespace softnpu::kernels
