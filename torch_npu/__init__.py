@@ -56,9 +56,9 @@ def __getattr__(name: str):
     if name in custom_ops.NAMES:
         globals()[name] = function = custom_ops.function(name)
         return function
-    from torch_npu.custom_ops.refused import REFUSED
+    from torch_npu.custom_ops.refused import OFFICIAL
 
-    if name in REFUSED:
+    if name in OFFICIAL:
         raise AttributeError(f"{name} is a custom operator of the official plugin that torch_npu does not have: see docs/custom_ops.md")
     raise AttributeError(f"module 'torch_npu' has no attribute '{name}'")
 

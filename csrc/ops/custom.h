@@ -33,7 +33,7 @@ inline std::optional<Tensor> maybe(const Tensor& t) { return t.defined() ? std::
 // ---- Nodes of the graph. An argument is kept in a type that owns its data.
 
 template <class Kept, class T>
-Kept kept(const T& value) {
+Kept owned(const T& value) {
   if constexpr (std::is_same_v<Kept, std::vector<int64_t>>) {
     return Kept(value.begin(), value.end());
   } else if constexpr (std::is_same_v<Kept, std::vector<c10::SymInt>>) {

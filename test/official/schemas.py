@@ -1,6 +1,6 @@
 """The schemas of custom operators in test/custom_ops/official_schemas.txt are what the official wheel registers.
 
-`python schemas.py` with the official wheel (in the environment that ci/official.sh sets up) writes the file anew, for the names it has.
+`python schemas.py` with the official wheel (in the environment that ci/official.sh sets up) writes the file anew.
 """
 
 from pathlib import Path
@@ -29,6 +29,5 @@ def check_recorded_schemas():
 
 
 if __name__ == "__main__":
-    official, head = registered(), [line for line in FILE.read_text().splitlines() if line.startswith("#")]
-    names = [schema.partition("(")[0].removeprefix("npu::") for schema in recorded()]
-    FILE.write_text("\n".join([*head, *(official[name] for name in names)]) + "\n")
+    head = [line for line in FILE.read_text().splitlines() if line.startswith("#")]
+    FILE.write_text("\n".join([*head, *sorted(registered().values())]) + "\n")

@@ -16,12 +16,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from torchgen import local
 from torchgen.api.types import DispatcherSignature
 from torchgen.model import Argument, FunctionSchema
 
 from .tables import Row
 
-KEYS = {"op", "acl", "args", "out", "check", "grad", "returns", "on", "older"}
+KEYS = {"op", "acl", "args", "out", "check", "grad", "returns", "device", "older", "unused"}
 OLDER_KEYS = {"acl", "args", "when"}
 
 # C++ type of an argument -> type of the member of a node that keeps it for the backward pass.
@@ -38,16 +39,26 @@ class Operator:
 
     row: Row
     schema: FunctionSchema
+    text: str  # the schema as it is registered
+    first: str  # what torchgen calls self
     arguments: list[Argument] = field(default_factory=list)
 
     @classmethod
     def read(cls, row: Row) -> Operator:
+        text = row["op"]
+        row["op"] = text.partition("(")[0]
+        # torchgen wants the argument of an in-place form to be called self.
+        inplace = re.match(r"\w+_(?:\.\w+)?\(Tensor\(a!\)(?:\[\])? (\w+)", text)
+        first = inplace[1] if inplace else "self"
         try:
-            schema = FunctionSchema.parse(row["op"])
+            schema = FunctionSchema.parse(re.sub(rf"\b{first}\b", "self", text))
         except (AssertionError, RuntimeError, ValueError) as error:
             raise row.fail(f"torchgen cannot read the schema: {error}", "op") from None
-        row["op"] = str(schema.name)
-        return cls(row, schema, list(schema.arguments.flat_all))
+        return cls(row, schema, text, first, list(schema.arguments.flat_all))
+
+    def named(self, code: str) -> str:
+        """C++ of torchgen, with the row's name of the first argument."""
+        return re.sub(r"\bself\b", self.first, code)
 
     @property
     def symbol(self) -> str:
@@ -58,8 +69,12 @@ class Operator:
         return DispatcherSignature.from_schema(self.schema, symint=True)
 
     @property
+    def parameters(self) -> list[str]:
+        return [self.named(a.decl()) for a in self.signature.arguments()]
+
+    @property
     def names(self) -> list[str]:
-        return [a.name for a in self.arguments]
+        return [self.named(a.name) for a in self.arguments]
 
     @property
     def returned(self) -> list[str]:
@@ -68,11 +83,13 @@ class Operator:
 
     @property
     def mutated(self) -> list[str]:
-        return [a.name for a in self.arguments if a.annotation is not None and a.annotation.is_write]
+        return [self.named(a.name) for a in self.arguments if a.annotation is not None and a.annotation.is_write]
 
     @property
     def outs(self) -> list[str]:
         """Names of the tensors that the operator makes."""
+        if isinstance(self.row.get("out"), dict):
+            return list(self.row["out"])
         if self.mutated and not self.row.get("out"):
             return []
         made = [t for t in self.returned if t == "Tensor"]
@@ -84,31 +101,40 @@ class Operator:
     @property
     def device(self) -> str:
         """The tensor whose card the operator runs on."""
-        if "on" in self.row:
-            return self.row["on"]
-        plain = [a.name for a in self.arguments if self.is_required(a)]
-        lists = [a.name for a in self.arguments if str(a.type) == "Tensor[]"]
+        if "device" in self.row:
+            return self.row["device"]
+        plain = [self.named(a.name) for a in self.arguments if self.is_required(a)]
+        lists = [self.named(a.name) for a in self.arguments if str(a.type) == "Tensor[]"]
         if not plain and not lists:
-            raise self.row.fail("no argument says which card it runs on: name one under `on`")
+            raise self.row.fail("no argument says which card it runs on: name one under `device`")
         return plain[0] if plain else f"first({lists[0]})"
 
     # ---- device and meta ----
 
+    def check_read(self) -> None:
+        """An argument that nothing looks at is a mistake, unless `unused` says why it is none."""
+        row, unused = self.row, self.row.get("unused") or {}
+        parts = [row.get(key, "") for key in ("check", "out", "returns", "device", "older")]
+        read = set(re.findall(r"[A-Za-z_]\w*", f"{parts} {row.get('args') or ' '.join(self.names)}"))
+        for name in self.names:
+            if (name in read) == (name in unused):
+                raise row.fail(f"{name} is read, and listed under `unused`" if name in unused else f"{name} is not read; say under `unused` why")
+
     def kernel(self, call) -> str:
+        self.check_read()
         row, outs = self.row, self.outs
-        rules = row.get("out", []) if isinstance(row.get("out", []), list) else [row["out"]]
+        rules = row.get("out", [])
+        rules = list(rules.values()) if isinstance(rules, dict) else rules if isinstance(rules, list) else [rules]
         if len(rules) != len(outs):
             raise row.fail(f"makes {len(outs)} tensors, rules given: {rules}", "out")
         lines = [f"  {row['check']};"] if row.get("check") else []
-        lines += [f"  const Tensor& on = {self.device};"]
+        lines += [f"  const Tensor& on = {self.device};", "  CardGuard guard(on);"]
         lines += [f"  Tensor {o} = make(on, {rule});" for o, rule in zip(outs, rules)]
-        tensors = ", ".join(f"&{a.name}" for a in self.arguments if self.is_required(a))
-        device = ["    CardGuard guard(on);"]
-        if tensors.count("&") > 1:
-            device.append(f'    check_same_device("{self.schema.name}", {{{tensors}}});')
+        tensors = ", ".join(f"&{self.named(a.name)}" for a in self.arguments if self.is_required(a))
+        device = [f'    check_same_device("{self.schema.name}", {{{tensors}}});'] if tensors.count("&") > 1 else []
         device += [f"    {line}" for line in self.launches(call)]
         lines += ["  if (is_npu(on)) {", *device, "  }", f"  return {self.result()};" if self.returned else "  return;"]
-        return f"static {self.signature.decl(name=self.symbol)} {{\n" + "\n".join(lines) + "\n}\n"
+        return f"{self.named(self.signature.decl(name=self.symbol + '_kernel'))} {{\n" + "\n".join(lines) + "\n}\n"
 
     def launches(self, call) -> list[str]:
         default = [*self.names, *self.outs]
@@ -179,11 +205,11 @@ class Operator:
                 cpp = by_name[a.name].type
                 stored = KEPT.get(cpp, cpp)
                 members.append(f"  {stored} {a.name};")
-                save.append(f"    node->{a.name} = kept<{stored}>({a.name});")
+                save.append(f"    node->{a.name} = owned<{stored}>({a.name});")
         for o in saved_outs:
             members.append(f"  torch::autograd::SavedVariable {o}_;")
             release.append(f"    {o}_.reset_data();")
-            unpack.append(f"  const auto {made[o]} = {o}_.unpack(shared_from_this());")
+            unpack.append(f"  const auto {made[o]} = {o}_.unpack(c10::intrusive_ptr<Node>::reclaim_copy(this));")
         grads = []
         for position, o in enumerate(differentiable):
             index = outs.index(o)
@@ -212,7 +238,7 @@ torch::autograd::variable_list {name}::gradients(torch::autograd::variable_list&
 {chr(10).join(body)}
 }}
 """
-        parameters = ", ".join(["c10::DispatchKeySet keys", *(a.decl() for a in self.signature.arguments())])
+        parameters = ", ".join(["c10::DispatchKeySet keys", *self.parameters])
         forwarded = ", ".join(["keys & c10::after_autograd_keyset", *self.names])
         edges = ", ".join(inputs)
         returns = self.signature.returns_type().cpp_type()
@@ -221,10 +247,10 @@ torch::autograd::variable_list {name}::gradients(torch::autograd::variable_list&
             return "result" if len(self.returned) == 1 else f"std::get<{tensors[outs.index(o)]}>(result)"
         after = [f"    torch::autograd::set_history({place(o)}, node);" for o in differentiable]
         after += [f"    node->{o}_ = torch::autograd::SavedVariable({place(o)}, true);" for o in saved_outs]
-        return node + f"""static {returns} {self.symbol}_autograd({parameters}) {{
-  std::shared_ptr<{name}> node;
+        return node + f"""{returns} {self.symbol}_autograd({parameters}) {{
+  c10::intrusive_ptr<{name}> node;
   if (torch::autograd::compute_requires_grad({edges})) {{
-    node = std::shared_ptr<{name}>(new {name}(), torch::autograd::deleteNode);
+    node = c10::make_intrusive<{name}>();
     node->set_next_edges(torch::autograd::collect_next_edges({edges}));
 {chr(10).join(save)}
   }}
@@ -254,40 +280,43 @@ torch::autograd::variable_list {name}::gradients(torch::autograd::variable_list&
                 f".findSchemaOrThrow(\"npu::{self.schema.name.name}\", \"{overload}\").typed<{self.type_()}>();\n  return op;\n}}\n")
 
     def declaration(self) -> str:
-        return f"{self.signature.decl(name=self.symbol)};"
+        return f"{self.named(self.signature.decl(name=self.symbol))};"
 
     def definition(self) -> str:
-        return f"{self.signature.defn(name=f'call::{self.symbol}')} {{ return {self.handle()}.call({', '.join(self.names)}); }}\n"
+        return f"{self.named(self.signature.defn(name=f'call::{self.symbol}'))} {{ return {self.handle()}.call({', '.join(self.names)}); }}\n"
 
     # ---- registration ----
 
     def registration(self) -> str:
         names = [self.row["acl"], *([self.row["older"]["acl"]] if self.row.get("older") else [])]
         name, overload = f"npu::{self.schema.name.name}", self.schema.name.overload_name
-        return f'  custom("{name}", "{overload}", &{self.symbol}, "{names[0]}");\n'
+        return f'  custom("{name}", "{overload}", &results::{self.symbol}_kernel, "{names[0]}");\n'
 
     def meta_registration(self) -> str:
-        return f'  m.impl("{self.schema.name}", TORCH_FN({self.symbol}));\n'
+        return f'  m.impl("{self.schema.name}", TORCH_FN(results::{self.symbol}_kernel));\n'
 
     def autograd_registration(self) -> str:
-        kernel = f"TORCH_FN({self.symbol}_autograd)" if self.row.get("grad") else "torch::autograd::autogradNotImplementedFallback()"
+        kernel = f"TORCH_FN(results::{self.symbol}_autograd)" if self.row.get("grad") else "torch::autograd::autogradNotImplementedFallback()"
         return f'  m.impl("{self.schema.name}", {kernel});\n'
 
 
-INCLUDES = """#include "npu_ops.h"
-#include "ops/custom.h"
+INCLUDES = """#include "ops/custom.h"
 #include "ops/results.h"
 """
 
 
-def emit(operators: list[Operator], call, attributed) -> str:
-    """Everything of a table's custom operators, for its generated file."""
-    text = "".join(op.handle_function() for op in operators)
-    text += "\nnamespace {\nusing namespace call;  // in gradients\nusing namespace results;\n\n"
+@local.parametrize(use_const_ref_for_mutable_tensors=False, use_ilistref_for_tensor_lists=False)
+def emit(operators: list[Operator], every: dict[str, Operator], call, attributed) -> str:
+    """Everything of a table's custom operators, for its generated file. `every` has those of all tables, which gradients may call."""
+    called = {word for op in operators for _, code in op.gradients() for word in re.findall(r"\b(\w+)\(", code)}
+    named = {op.symbol: op for op in [*operators, *(every[name] for name in sorted(called) if name in every)]}
+    text = "namespace call {\n" + "\n".join(op.declaration() for op in named.values()) + "\n}  // namespace call\n\n"
+    text += "".join(op.handle_function() for op in operators)
+    text += "\nnamespace results {\nnamespace {\nusing namespace call;  // in gradients\n\n"
     text += "\n".join(attributed(op.kernel(call) + op.autograd(), op.row.file, op.row.line) for op in operators)
-    text += "\n}  // namespace\n\n" + "".join(op.definition() for op in operators)
+    text += "\n}  // namespace\n}  // namespace results\n\n" + "".join(op.definition() for op in operators)
     text += "\nTORCH_LIBRARY_FRAGMENT(npu, m) {\n"
-    text += "".join(f'  m.def(R"({op.schema})", {{at::Tag::pt2_compliant_tag}});\n' for op in operators) + "}\n"
+    text += "".join(f'  m.def(R"({op.text})", {{at::Tag::pt2_compliant_tag}});\n' for op in operators) + "}\n"
     for key, line in (("Meta", Operator.meta_registration), ("Autograd", Operator.autograd_registration)):
         text += f"TORCH_LIBRARY_IMPL(npu, {key}, m) {{\n" + "".join(line(op) for op in operators) + "}\n"
     mutating = [op for op in operators if op.mutated]
@@ -297,6 +326,7 @@ def emit(operators: list[Operator], call, attributed) -> str:
     return text
 
 
+@local.parametrize(use_const_ref_for_mutable_tensors=False, use_ilistref_for_tensor_lists=False)
 def emit_header(operators: list[Operator]) -> str:
     text = "// Generated by tools/codegen/custom.py: the operators npu::*, called through the dispatcher. Do not edit.\n#pragma once\n\n"
     text += "#include <ATen/core/Tensor.h>\n\n#include <optional>\n#include <tuple>\n\nnamespace npu::ops::call {\n\n"

@@ -76,7 +76,7 @@ class Generator:
     def call(self, entry: Row, acl: str, arguments: list[str]) -> str:
         if acl not in self.signatures:
             raise entry.fail(f"{acl} has no line in abi/")
-        arguments = [str(a) for a in arguments]
+        arguments = [str(a).lower() if isinstance(a, bool) else str(a) for a in arguments]
         want = self.signatures[acl].arguments
         if len(want) != len(arguments):
             raise entry.fail(f"{acl} takes {len(want)} arguments ({', '.join(a.name for a in want)}), got {arguments}")
@@ -345,12 +345,13 @@ namespace {{
 """
 
 
-def emit(table: str, headers: list[str], wrappers: list[Wrapper], customs: list[custom.Operator], call) -> str:
+def emit(table: str, headers: list[str], wrappers: list[Wrapper], customs: list[custom.Operator],
+         every: dict[str, custom.Operator], call) -> str:
     includes = [f'#include "ops/{h}"' for h in headers] + [f"#include <{h}>" for h in sorted({h for w in wrappers for h in w.headers})]
     text = HEADER.format(includes="\n".join(includes) + ("\n" + custom.INCLUDES if customs else ""))
     text += "\n".join(w.code for w in wrappers)
     text += "\n}  // namespace\n\n"
-    text += custom.emit(customs, call, tables.attributed) if customs else ""
+    text += custom.emit(customs, every, call, tables.attributed) if customs else ""
     text += f"\nNPU_REGISTER({table}) {{\n"
     text += "".join(f'  reg("{w.name}", "{w.overload}", &{w.symbol}, "{w.acl}");\n' for w in wrappers)
     text += "".join(op.registration() for op in customs)
@@ -404,26 +405,25 @@ def main() -> None:
     options = parser.parse_args()
 
     generator = Generator(aclnn.load(options.abi), *load_upstream())
+    found = load_tables(options.tables)
+    customs = {name: [custom.Operator.read(row) for section, row in table.entries if section == "custom"] for name, table in found.items()}
+    every = {op.symbol: op for operators in customs.values() for op in operators}
     seen: dict[str, str] = {}  # registration -> where
-    every: list[custom.Operator] = []
-    for name, table in load_tables(options.tables).items():
-        wrappers, customs = [], []
+    for name, table in found.items():
+        wrappers = []
         for section, entry in table.entries:
-            if section == "custom":
-                customs.append(custom.Operator.read(entry))
-                continue
-            make = {"structured": generator.structured, "functions": generator.function, "foreach": generator.foreach}[section]
-            unit = make(entry)
-            for w in unit:
-                key = f"{w.name}.{w.overload}"
+            make = {"structured": generator.structured, "functions": generator.function, "foreach": generator.foreach}.get(section)
+            unit = make(entry) if make else []
+            for key in [f"{w.name}.{w.overload}" for w in unit] or [f"npu::{entry['op']}"]:
                 if key in seen:
                     raise entry.fail(f"{key} is registered by {seen[key]} as well")
                 seen[key] = f"{entry.file}:{entry.line}"
+            for w in unit:
                 w.code = tables.attributed(w.code, entry.file, entry.line)
             wrappers += unit
-        aclnn.write_if_changed(options.out / f"{name}_ops.cpp", emit(name, table.includes, wrappers, customs, generator.call))
-        every += customs
-    aclnn.write_if_changed(options.out / "npu_ops.h", custom.emit_header(every))
+        text = emit(name, table.includes, wrappers, customs[name], every, generator.call)
+        aclnn.write_if_changed(options.out / f"{name}_ops.cpp", text)
+    aclnn.write_if_changed(options.out / "npu_ops.h", custom.emit_header(list(every.values())))
     parsed = layouts.load()
     for layout in layouts.LAYOUTS:
         aclnn.write_if_changed(options.out / f"{layout.lower()}_layout.cpp", layouts.emit(layout, parsed))

@@ -1,11 +1,8 @@
 """The custom operators torch.ops.npu.*, also reached as torch_npu.npu_*.
 
-One mechanism: each operator is a schema in schemas.py and a function of the same name (overload `x.out`: `x_out`) in the family's
-file, composed from ATen operators and registered as CompositeImplicitAutograd. So it runs on every provider and on the CPU,
-differentiates, and has meta and FakeTensor results, all by composition. Functions are imported at their first call.
-
-A fused kernel for one of them is a PrivateUse1 (and, where it is differentiable, AutogradPrivateUse1) registration on top of
-this; the dispatcher prefers it, nothing here changes.
+An operator that has an aclnn name is a row of csrc/ops/tables: schema, device kernel, meta function and gradient are C++. What stands
+here has none: a schema in schemas.py and a function of the same name (overload `x.out`: `x_out`) in the family's file, composed from
+ATen operators and registered as CompositeImplicitAutograd. Functions are imported at their first call.
 """
 
 from importlib import import_module
@@ -14,7 +11,7 @@ import torch
 
 from torch_npu.custom_ops.schemas import SCHEMAS
 
-NAMES: set[str] = set()
+NAMES: set[str] = set()  # of all operators that can be called
 _library = None
 
 
@@ -27,7 +24,8 @@ def register() -> None:
             name = schema.partition("(")[0]
             _library.define(schema)
             _library.impl(name, _deferred(family, name), "CompositeImplicitAutograd")
-            NAMES.add(name.partition(".")[0])
+    names = (name.removeprefix("npu::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("npu::"))
+    NAMES.update(name.partition(".")[0] for name in names if not name.startswith("_fused_"))
 
 
 def _deferred(family: str, name: str):

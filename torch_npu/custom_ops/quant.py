@@ -5,7 +5,6 @@ from torch.nn.functional import conv2d
 
 from torch_npu.custom_ops import refuse
 from torch_npu.custom_ops.cast import dtype_of
-from torch_npu.custom_ops.norm import npu_add_rms_norm
 
 # Numbers of `dtype` arguments that name a quantised type stand for its integers.
 _INTEGERS = {12: torch.int8, 13: torch.uint8, 14: torch.int32}
@@ -140,7 +139,7 @@ def npu_add_rms_norm_quant(x1, x2, gamma, scales1, zero_points1, beta=None, scal
                            div_mode=True, dst_type=None):
     """(quantised norm, the same by scales2, sum of the inputs); see npu_quantize for div_mode."""
     refuse("npu_add_rms_norm_quant", dst_type=dst_type not in (None, 1), axis=axis != -1)
-    y, _, x = npu_add_rms_norm(x1, x2, gamma, epsilon)
+    y, _, x = torch.ops.npu.npu_add_rms_norm(x1, x2, gamma, epsilon)
     y = y if beta is None else y + beta
 
     def quantised(scales, zero_points):
@@ -155,7 +154,7 @@ def npu_add_rms_norm_dynamic_quant(x1, x2, gamma, *, smooth_scale1=None, smooth_
                                    y_dtype=None):
     """(int8 norm, the same smoothed by smooth_scale2, sum of the inputs, scales of both)."""
     refuse("npu_add_rms_norm_dynamic_quant", output_mask=output_mask is not None, y_dtype=y_dtype not in (None, 1))
-    y, _, x = npu_add_rms_norm(x1, x2, gamma, epsilon)
+    y, _, x = torch.ops.npu.npu_add_rms_norm(x1, x2, gamma, epsilon)
     y = y if beta is None else y + beta
     first, scale1 = npu_dynamic_quant(y, smooth_scales=smooth_scale1)
     if smooth_scale2 is None:

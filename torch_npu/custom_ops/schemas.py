@@ -2,35 +2,8 @@
 """The schemas of the custom operators npu::*, by the file of this package that composes them. Same as the official plugin's: test_schema compares."""
 
 SCHEMAS = {
-    "activation": [
-        "fast_gelu(Tensor input) -> Tensor",
-        "npu_fast_gelu(Tensor input) -> Tensor",
-        "npu_fast_gelu_backward(Tensor grad, Tensor input) -> Tensor",
-        "npu_gelu(Tensor input, *, str approximate='none') -> Tensor",
-        "npu_gelu_backward(Tensor grad_output, Tensor input, *, str approximate='none') -> Tensor",
-        "npu_gelu_mul(Tensor input, *, str approximate='none') -> Tensor",
-        "npu_geglu(Tensor input, int dim=-1, int approximate=1, bool activate_left=False) -> (Tensor, Tensor)",
-        "npu_mish(Tensor input) -> Tensor",
-        "npu_mish_backward(Tensor grad, Tensor input) -> Tensor",
-        "npu_silu(Tensor input) -> Tensor",
-        "npu_silu_(Tensor(a!) input) -> Tensor(a!)",
-        "npu_swiglu(Tensor input, int dim=-1) -> Tensor",
-        "npu_swiglu_backward(Tensor grad_output, Tensor input, int dim=-1) -> Tensor",
-        "npu_clipped_swiglu(Tensor x, *, Tensor? group_index=None, int dim=-1, float alpha=1.702, float limit=7.0, float bias=1.0, bool interleaved=True) -> Tensor",
-        "npu_silu_backward(Tensor grad_output, Tensor x0, Tensor x1) -> Tensor",
-        "npu_geglu_grad(Tensor grad_output, Tensor input, Tensor gelu, int dim=-1, int approximate=1, bool activate_left=False) -> Tensor",
-    ],
     "norm": [
-        "npu_rms_norm(Tensor input, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor)",
-        "npu_rms_norm_backward(Tensor dy, Tensor input, Tensor gamma, Tensor rstd) -> (Tensor, Tensor)",
-        "npu_gemma_rms_norm(Tensor input, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor)",
-        "npu_add_rms_norm(Tensor x1, Tensor x2, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor, Tensor)",
-        "npu_add_rms_norm_cast(Tensor x1, Tensor x2, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor, Tensor, Tensor)",
-        "npu_add_layer_norm(Tensor x1, Tensor x2, Tensor gamma, Tensor beta, float epsilon=1e-05, bool additional_output=False) -> (Tensor, Tensor, Tensor, Tensor)",
         "npu_layer_norm_eval(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
-        "npu_group_norm_silu(Tensor input, Tensor? weight, Tensor? bias, int group, float eps=0.00001) -> (Tensor, Tensor, Tensor)",
-        "npu_group_norm_swish(Tensor input, int num_groups, Tensor weight, Tensor bias, float? eps=1e-5, float? swish_scale=1.0) -> (Tensor, Tensor, Tensor)",
-        "npu_deep_norm(Tensor x, Tensor gx, Tensor beta, Tensor gamma, float alpha=0.3, float epsilon=1e-06) -> (Tensor, Tensor, Tensor)",
         "npu_layernorm_grad(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias) -> (Tensor, Tensor, Tensor)",
     ],
     "softmax": [

@@ -163,6 +163,29 @@ void groups(const Tensor& input, int64_t n, int64_t c, int64_t hxw, int64_t grou
   for (const auto& s : statistics) numbers(s, "mean or rstd", n * group);
 }
 
+void rms(const Tensor& x, const Tensor& gamma, const Optional& statistics) {
+  rank(gamma, "gamma", 1, x.dim());
+  normalized(x, gamma.sizes(), {});
+  norm_statistics(x, gamma.sizes(), {statistics});
+}
+
+void channel_groups(const Tensor& input, int64_t group, std::initializer_list<Optional> parameters,
+                    std::initializer_list<Optional> statistics) {
+  rank(input, "input", 2, 64);
+  const int64_t n = input.size(0), c = input.size(1);
+  groups(input, n, c, input.numel() ? input.numel() / (n * c) : 0, group, parameters, statistics);
+}
+
+void halves(const Tensor& t, int64_t dim, std::initializer_list<Optional> each) {
+  rank(t, "input", 1, 64);
+  dimension(t, dim);
+  auto sizes = t.sizes().vec();
+  auto& length = sizes[dim < 0 ? dim + t.dim() : dim];
+  if (length % 2 != 0) refuse("dimension ", dim, " of ", t.sizes(), " does not fall into two halves");
+  length /= 2;
+  for (const auto& half : each) shape(half, "of a half", sizes);
+}
+
 void segments(const Tensor& data, int64_t axis, const Optional& lengths, const Optional& offsets) {
   dimension(data, axis);
   rank(data, "data", 1, 64);

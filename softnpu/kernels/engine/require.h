@@ -54,6 +54,10 @@ void ctc(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengt
 void ctc_gradient(const Tensor& grad, const Tensor& log_probs, IntArrayRef target_lengths, const Tensor& loss,
                   const Tensor& log_alpha);  // beside what ctc() requires
 void adamw(const Tensor& self, std::initializer_list<Optional> state);
+void rms(const Tensor& x, const Tensor& gamma, const Optional& statistics);  // over the last dimensions, gamma's
+void channel_groups(const Tensor& input, int64_t groups, std::initializer_list<Optional> parameters,
+                    std::initializer_list<Optional> statistics);
+void halves(const Tensor& t, int64_t dim, std::initializer_list<Optional> each);  // tensors of the shape of a half
 void whole_rows(IntArrayRef sizes, IntArrayRef rows);  // each size in rows of one length; 0 rows for none
 // Lists of one length whose elements fit; those of a single number, such as steps, come last.
 void optimizer(std::initializer_list<const std::vector<Tensor>*> lists, const std::vector<Tensor>* steps,

@@ -4,20 +4,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/native/layer_norm.h>
 
-#include <numeric>
-
 namespace softnpu::kernels {
-
-namespace {
-
-// The dimensions that a parameter of this shape spans, and all before them.
-std::vector<int64_t> dimensions(int64_t begin, int64_t end) {
-  std::vector<int64_t> dims(end - begin);
-  std::iota(dims.begin(), dims.end(), begin);
-  return dims;
-}
-
-}  // namespace
 
 void layer_norm(Tensor& out, Optional mean, Optional rstd, const Tensor& input, IntArrayRef shape,
                 const Optional& weight, const Optional& bias, double eps) {
@@ -52,25 +39,6 @@ void layer_norm_backward(Optional grad_input, Optional grad_weight, Optional gra
   store(grad_input, gi);
   store(grad_weight, gw);
   store(grad_bias, gb);
-}
-
-void rms_norm(Tensor& out, Tensor& rstd, const Tensor& self, const Tensor& gamma, double eps) {
-  const auto x = wide(self);
-  const auto scale = x.square().mean(dimensions(x.dim() - gamma.dim(), x.dim()), true).add_(eps).rsqrt_();
-  out.copy_(x * scale * wide(gamma));
-  rstd.copy_(scale.view(rstd.sizes()));
-}
-
-void rms_norm_backward(Tensor& grad_input, Tensor& grad_gamma, const Tensor& grad_out, const Tensor& self,
-                       const Tensor& rstd, const Tensor& gamma) {
-  const auto x = wide(self), dy = wide(grad_out), g = wide(gamma);
-  const auto inner = dimensions(x.dim() - g.dim(), x.dim()), outer = dimensions(0, x.dim() - g.dim());
-  auto scale = rstd.to(x.scalar_type());
-  while (scale.dim() < x.dim()) scale = scale.unsqueeze(-1);
-  const auto normed = x * scale, dn = dy * g;
-  grad_input.copy_(scale * (dn - normed * (dn * normed).mean(inner, true)));
-  const auto products = dy * normed;
-  grad_gamma.copy_(outer.empty() ? products : products.sum(outer));
 }
 
 }  // namespace softnpu::kernels

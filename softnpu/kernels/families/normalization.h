@@ -25,8 +25,5 @@ void group_norm(Tensor& out, Tensor& mean, Tensor& rstd, const Tensor& input, co
 void group_norm_backward(Optional grad_input, Optional grad_weight, Optional grad_bias, const Tensor& grad_out,
                          const Tensor& input, const Tensor& mean, const Tensor& rstd, const Optional& weight, int64_t n,
                          int64_t c, int64_t hxw, int64_t group, const std::vector<uint8_t>& mask);
-void rms_norm(Tensor& out, Tensor& rstd, const Tensor& self, const Tensor& gamma, double eps);
-void rms_norm_backward(Tensor& grad_input, Tensor& grad_gamma, const Tensor& grad_out, const Tensor& self,
-                       const Tensor& rstd, const Tensor& gamma);
 
 }  // namespace softnpu::kernels

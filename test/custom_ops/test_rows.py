@@ -1,0 +1,112 @@
+"""npu:: operators that are rows of csrc/ops/tables: every type, any strides, one launch, what torch.library asks of an operator."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils._pytree import tree_map_only
+
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "ops")]
+
+import counters  # noqa: E402
+from test_custom_ops import CASES, compared, operator, outputs, to  # noqa: E402
+
+ROWS = {name.removeprefix("npu::") for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")
+        if name.startswith("npu::") and not name.startswith("npu::_fused_")}
+OF_ROWS = [case for case in CASES if case.op in ROWS]
+by_case = pytest.mark.parametrize("case", OF_ROWS, ids=str)
+# Rounding of a result in this type, and of the sums behind it.
+TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 3e-2}
+
+
+def cast(tree, dtype):
+    return tree_map_only(torch.Tensor, lambda t: t.to(dtype) if t.dtype == torch.float32 else t, tree)
+
+
+@by_case
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_short_floating_types_are_rounded_once(case, dtype):
+    """The reference computes in float32 with the same rounded inputs."""
+    args, kwargs = cast(case.args, dtype), cast(case.kwargs, dtype)
+    actual = outputs(operator(case.op)(*to("npu", args), **to("npu", kwargs)))
+    expected = outputs(case.reference(*widened(args), **widened(kwargs)))
+    for a, e in zip(actual, expected):
+        if isinstance(e, torch.Tensor) and e.is_floating_point():
+            torch.testing.assert_close(a.cpu().float(), e.float(), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+def widened(tree):
+    return tree_map_only(torch.Tensor, lambda t: t.float() if t.dtype in TOLERANCE else t.clone(), tree)
+
+
+@by_case
+def test_strided_inputs(case):
+    """Every tensor is a view with gaps between its elements."""
+    def strided(t):
+        t = t.npu()
+        return torch.stack([t, t], -1)[..., 0] if t.dim() else t
+
+    actual, expected = compared(case, operator(case.op)(*tree_map_only(torch.Tensor, strided, case.args),
+                                                        **tree_map_only(torch.Tensor, strided, case.kwargs)))
+    for a, e in zip(actual, expected):
+        if isinstance(e, torch.Tensor):
+            torch.testing.assert_close(a.cpu(), e, rtol=1e-4, atol=1e-5)
+
+
+@by_case
+def test_one_launch_and_nothing_is_read_back(case):
+    args, kwargs = to("npu", (case.args, case.kwargs))
+    operator(case.op)(*args, **kwargs)
+    torch.npu.synchronize()
+    with counters.Counted() as counted:
+        operator(case.op)(*args, **kwargs)
+        torch.npu.synchronize()
+    assert (counted.tasks, counted.d2h_copies, counted.h2d_copies) == (1, 0, 0)
+
+
+@by_case
+def test_opcheck(case):
+    args, kwargs = to("npu", (case.args, case.kwargs))
+    for i in case.grad:
+        args[i].requires_grad_()
+    # The fourth check, of registrations, knows no devices but torch's own.
+    torch.library.opcheck(operator(case.op), args, kwargs, test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_dynamic"))
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_every_row_has_cases(name):
+    assert any(case.op == name for case in CASES)
+
+
+def test_forward_mode_is_refused():
+    import torch.autograd.forward_ad as forward
+
+    with forward.dual_level(), pytest.raises(NotImplementedError, match="npu_swiglu has no forward-mode derivative"):
+        torch.ops.npu.npu_swiglu(forward.make_dual(torch.randn(2, 4).npu(), torch.ones(2, 4).npu()))
+
+
+def test_an_operator_without_a_gradient_says_so():
+    x = torch.randn(2, 8, device="npu", requires_grad=True)
+    out = torch.ops.npu.npu_gelu_mul(x)
+    with pytest.raises(RuntimeError, match=re.escape("npu::npu_gelu_mul")):
+        out.sum().backward()
+
+
+def test_gradients_need_the_tensors_as_they_were():
+    x, w = torch.randn(2, 8, device="npu", requires_grad=True), torch.ones(8, device="npu")
+    y, _ = torch.ops.npu.npu_rms_norm(x, w)
+    w.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ((torch.ones(2, 3),), "npu_swiglu: dimension -1 of input has length 3, expected an even one"),
+    ((torch.ones(2, 4), 2), "Dimension out of range"),
+])  # fmt: skip
+def test_wrong_shapes_are_refused_with_and_without_a_card(arguments, message):
+    for device in ("npu", "meta"):
+        with pytest.raises((RuntimeError, IndexError), match=message):
+            torch.ops.npu.npu_swiglu(*to(device, arguments))
