@@ -41,3 +41,8 @@ def test_a_part_may_begin_and_end_with_the_buffer(index, size):
     buffer = torch.arange(3.0, device="npu")
     part = get_part_combined_tensor(buffer, index, size)
     assert part.tolist() == list(range(index, index + size)) and part.untyped_storage().data_ptr() == buffer.untyped_storage().data_ptr()
+
+
+def test_nothing_is_combined_into_nothing():
+    assert is_combined_tensor_valid(None, []) is True
+    assert is_combined_tensor_valid(None, [torch.ones(1, device="npu")]) is False

@@ -106,5 +106,24 @@ def test_fused_sgd_of_half_types_unscales_and_skips():
     assert params[0].eq(0.75).all()
 
 
+@pytest.mark.parametrize("cls", [cls for cls in RULES if hasattr(torch.optim, cls.__name__.removeprefix("NpuFused"))],
+                         ids=lambda cls: cls.__name__)
+def test_defaults_are_those_of_torch(cls):
+    original = inspect.signature(getattr(torch.optim, cls.__name__.removeprefix("NpuFused"))).parameters
+    for name, parameter in inspect.signature(cls).parameters.items():
+        if name in original and parameter.default is not inspect.Parameter.empty:
+            assert parameter.default == original[name].default or {name, parameter.default} == {"lr", None}, name
+
+
+@pytest.mark.parametrize("cls", RULES, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("option, value", [("lr", -1.0), ("eps", -1.0), ("weight_decay", -1.0), ("betas", (1.5, 0.9)),
+                                           ("betas", (0.9, -0.1)), ("alpha", -1.0), ("momentum", -1.0), ("rho", 2.0)])
+def test_numbers_that_make_no_sense_are_refused_by_name(cls, option, value):
+    if option not in inspect.signature(cls).parameters:
+        pytest.skip("has no such option")
+    with pytest.raises(ValueError, match="beta" if option == "betas" else option if option != "lr" else "lr|learning rate"):
+        cls([torch.nn.Parameter(torch.ones(2, device="npu"))], **{"lr": 0.1, option: value})
+
+
 def test_the_list_of_optimisers_is_complete():
     assert {cls.__name__ for cls in RULES} == set(optim.__all__) - {"NpuFusedOptimizerBase"}

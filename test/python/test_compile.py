@@ -102,3 +102,20 @@ print(npu.current_device(), npu.Worker.get_device_properties("npu:0").name == np
 print(npu.exchange_device(0), npu.maybe_exchange_device(1), npu.get_raw_stream(1) == torch.npu.current_stream(1).npu_stream)
 """)
     assert printed.split("\n") == ["False", "1 True", "1 0 True"]
+
+
+def test_a_compile_worker_answers_without_the_card(monkeypatch):
+    """It has what the parent stored before it forked."""
+    from torch._dynamo import device_interface
+
+    worker = device_interface.get_interface_for_device("npu").Worker
+    monkeypatch.setattr(device_interface, "caching_worker_current_devices", current := {})
+    monkeypatch.setattr(device_interface, "caching_worker_device_properties", properties := {})
+    monkeypatch.setitem(vars(__import__("torch_npu.npu._dynamo", fromlist=["_"])), "caching_worker_current_devices", current)
+    monkeypatch.setitem(vars(__import__("torch_npu.npu._dynamo", fromlist=["_"])), "caching_worker_device_properties", properties)
+    assert worker.current_device() == torch.npu.current_device()
+    worker.set_device(1)
+    assert worker.current_device() == 1
+    properties["npu"] = ["first", "second", "third"]
+    assert [worker.get_device_properties(device) for device in (None, 0, "npu:2", torch.device("npu:1"), torch.device("npu"))] == [
+        "second", "first", "third", "second", "second"]

@@ -251,6 +251,9 @@ def test_the_report_shows_two_lines_around_a_change(tmp_path):
     (tmp_path / "train.py").write_text("\n".join(lines) + "\n")
     assert main(["convert", "-i", str(tmp_path / "train.py"), "-o", str(tmp_path / "out.py")]) == 0
     page = next(tmp_path.rglob("report.html")).read_text()
+    assert "x = y.<mark>npu</mark>()" in page and "<mark></mark>" not in page
+    changes = page.partition('id="change_list"')[2].partition("</table>")[0]
+    assert changes.count("<tr><td>") == 2 and ".cuda()" in changes
     assert [number for number in range(9) if f"line_{number} = " in page] == [0, 1, 2, 3, 5, 6]  # torch_npu is imported before line 0
 
 
@@ -284,7 +287,8 @@ def test_distributed(tmp_path):
     project.mkdir()
     (project / "main.py").write_text(
         "import torch\nfrom torch.utils.data import DataLoader\n\n\ndef main():\n    net = torch.nn.Linear(2, 2)\n    net = net.cuda()\n"
-        "    loader = DataLoader(data, batch_size=4, shuffle=True)\n    other = DataLoader(data, 4)\n    return net, loader, other\n"
+        "    loader = DataLoader(data, batch_size=4, shuffle=True)\n    other = DataLoader(data, 4)\n    DataLoader()\n    print(data, 4)\n"
+        "    return net, loader, other\n"
     )
     arguments = ["-i", str(project), "-o", str(tmp_path), "distributed", "-m", "main.py", "-t", "net"]
     assert ms_fmk_transplt(arguments) == 0
@@ -295,6 +299,7 @@ def test_distributed(tmp_path):
     assert f"    net = net.npu()\n    net = {wrapped}\n" in text
     assert "batch_size=4, sampler=torch.utils.data.distributed.DistributedSampler(data, shuffle=True))" in text
     assert "DataLoader(data, 4, sampler=torch.utils.data.distributed.DistributedSampler(data, shuffle=False))" in text
+    assert "    DataLoader()\n    print(data, 4)\n" in text
     assert 'init_process_group("hccl")' in text
     assert "torchrun" in (out / "run_distributed_npu.sh").read_text() and os.access(out / "run_distributed_npu.sh", os.X_OK)
 

@@ -96,3 +96,9 @@ def test_a_block_ends_its_range(monkeypatch):
 def test_wrong_arguments_are_named(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_ranges_of_nvtx_return_their_depth():
+    from torch.npu import nvtx
+
+    assert [nvtx.range_push("a"), nvtx.range_push("b"), nvtx.range_pop(), nvtx.range_pop(), nvtx.range_pop()] == [0, 1, 1, 0, -1]

@@ -307,6 +307,10 @@ def test_report_counts_what_was_rewritten(transfer):
     uses = {row.name: row.uses for row in transfer.report().rows}
     assert uses["torch.zeros"] == 2 and uses["torch.Tensor.cuda"] == 1 and uses["torch.ones"] == 0
     assert "torch.zeros: rewrites device" in str(transfer.report())
+    before = {row.name: row.uses for row in transfer.report().rows}
+    torch.Generator("cuda")
+    after = {row.name: row.uses for row in transfer.report().rows}
+    assert after["torch.Generator"] - before["torch.Generator"] == 1
 
 
 @pytest.mark.parametrize(("rank", "lines"), [(None, 1), ("0", 1), ("3", 0)])

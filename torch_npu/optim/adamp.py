@@ -16,6 +16,7 @@ class NpuFusedAdamP(NpuFusedOptimizerBase):
                  nesterov=False) -> None:
         require(lr >= 0, "learning rate", lr)
         require(eps >= 0, "epsilon", eps)
+        require(weight_decay >= 0, "weight_decay", weight_decay)
         for index, beta in enumerate(betas):
             require(0 <= beta < 1, f"beta parameter at index {index}", beta)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "delta": delta,

@@ -28,6 +28,7 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
         require(0 <= b1 < 1, "b1", b1)
         require(0 <= b2 < 1, "b2", b2)
         require(e >= 0, "e", e)
+        require(weight_decay >= 0, "weight_decay", weight_decay)
         super().__init__(params, {"lr": lr, "warmup": warmup, "t_total": t_total, "schedule": schedule, "b1": b1, "b2": b2,
                                   "e": e, "weight_decay": weight_decay, "max_grad_norm": max_grad_norm})
 

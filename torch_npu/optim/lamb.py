@@ -16,6 +16,7 @@ class NpuFusedLamb(NpuFusedOptimizerBase):
                  use_global_grad_norm=False) -> None:
         require(lr >= 0, "learning rate", lr)
         require(eps >= 0, "epsilon", eps)
+        require(weight_decay >= 0, "weight_decay", weight_decay)
         for index, beta in enumerate(betas):
             require(0 <= beta < 1, f"beta parameter at index {index}", beta)
         self._adam, self._use_global_grad_norm = adam, use_global_grad_norm

@@ -15,6 +15,8 @@ class NpuFusedRMSpropTF(NpuFusedOptimizerBase):
         require(lr >= 0, "learning rate", lr)
         require(eps >= 0, "epsilon", eps)
         require(momentum >= 0, "momentum", momentum)
+        require(alpha >= 0, "alpha", alpha)
+        require(weight_decay >= 0, "weight_decay", weight_decay)
         super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum,
                                   "centered": centered, "decoupled_decay": decoupled_decay,
                                   "lr_in_momentum": lr_in_momentum})

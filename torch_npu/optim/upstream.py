@@ -90,6 +90,7 @@ class NpuFusedAdadelta(NpuFusedOptimizerBase):
         require(lr >= 0, "learning rate", lr)
         require(0 <= rho <= 1, "rho", rho)
         require(eps >= 0, "epsilon", eps)
+        require(weight_decay >= 0, "weight_decay", weight_decay)
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay})
 
     def state_of(self, group):
@@ -113,6 +114,8 @@ class NpuFusedRMSprop(NpuFusedOptimizerBase):
         require(lr >= 0, "learning rate", lr)
         require(eps >= 0, "epsilon", eps)
         require(momentum >= 0, "momentum", momentum)
+        require(alpha >= 0, "alpha", alpha)
+        require(weight_decay >= 0, "weight_decay", weight_decay)
         super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay,
                                   "momentum": momentum, "centered": centered})
 
