@@ -1,8 +1,13 @@
 #include "kernels/families/fused_norm.h"
 
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
+
+#include "kernels/engine/row_math.h"
 
 namespace softnpu::kernels {
 
@@ -19,10 +24,49 @@ Optional dense(const Optional& t) { return t ? Optional(wide(*t).contiguous()) :
 
 }  // namespace
 
-void rms_norm(std::array<Tensor*, 2> out, Tensor& rstd, const Tensor& x, const Tensor& gamma, double eps) {
-  const auto wide_x = wide(x);
+namespace {
+
+// In one pass over dense rows: the row is widened, the sum written and read back as it was rounded, the norm rounded.
+void rms_norm_rows(std::array<Tensor*, 2> out, Tensor& rstd, Tensor* sum, const Tensor& x, const Tensor* other,
+                   const Tensor& gamma, double offset, double eps) {
+  const int64_t width = gamma.numel(), rows = width ? x.numel() / width : 0;
+  row::Buffer weights(width);
+  row::widen(weights.data(), gamma, 0, width);
+  if (offset != 0)
+    for (float& w : weights) w += static_cast<float>(offset);
+  at::parallel_for(0, rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(width, 1)), [&](int64_t begin, int64_t end) {
+    row::Buffer first(width), second(width);
+    for (int64_t i = begin; i < end; i++) {
+      const int64_t at = i * width;
+      const float* numbers = row::read(first.data(), x, at, width);
+      if (other) {
+        float* total = row::place(first.data(), *sum, at);
+        row::add(total, numbers, row::read(second.data(), *other, at, width), width);
+        row::narrow(*sum, at, total, width);
+        numbers = row::read(first.data(), *sum, at, width);
+      }
+      const float scale =
+          1.0f / std::sqrt(row::square_sum(numbers, width) / static_cast<float>(width) + static_cast<float>(eps));
+      rstd.mutable_data_ptr<float>()[i] = scale;
+      float* result = row::place(second.data(), *out[0], at);
+      row::scale(result, numbers, weights.data(), scale, width);
+      for (Tensor* each : out)
+        if (each) row::narrow(*each, at, result, width);
+    }
+  });
+}
+
+}  // namespace
+
+void add_rms_norm(std::array<Tensor*, 2> out, Tensor& rstd, Tensor* sum, const Tensor& x, const Tensor* other,
+                  const Tensor& gamma, double offset, double eps) {
+  const bool dense = row::fit(x, gamma, rstd, *out[0]) && rstd.scalar_type() == at::kFloat &&
+                     (!out[1] || row::fits(*out[1])) && (!other || row::fit(*other, *sum));
+  if (dense) return rms_norm_rows(out, rstd, sum, x, other, gamma, offset, eps);
+  if (other) sum->copy_(wide(x) + wide(*other));
+  const auto wide_x = wide(other ? *sum : x);
   const auto scale = wide_x.square().mean(range(x.dim() - gamma.dim(), x.dim()), true).add_(eps).rsqrt_();
-  const auto result = (wide_x * scale).mul_(wide(gamma));
+  const auto result = (wide_x * scale).mul_(wide(gamma) + offset);
   for (Tensor* each : out)
     if (each) each->copy_(result);
   rstd.copy_(scale.view(rstd.sizes()));

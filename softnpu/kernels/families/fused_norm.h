@@ -8,8 +8,13 @@
 
 namespace softnpu::kernels {
 
-// `out` has one or two tensors for the result, in whatever types.
-void rms_norm(std::array<Tensor*, 2> out, Tensor& rstd, const Tensor& x, const Tensor& gamma, double eps);
+// Of x, or of the sum of x and `other`, which is rounded into `sum` first. `out` has one or two tensors for the result,
+// in whatever types; the weights are gamma + offset.
+void add_rms_norm(std::array<Tensor*, 2> out, Tensor& rstd, Tensor* sum, const Tensor& x, const Tensor* other,
+                  const Tensor& gamma, double offset, double eps);
+inline void rms_norm(Tensor& out, Tensor& rstd, const Tensor& x, const Tensor& gamma, double offset, double eps) {
+  add_rms_norm({&out, nullptr}, rstd, nullptr, x, nullptr, gamma, offset, eps);
+}
 void rms_norm_backward(Tensor& grad_input, Tensor& grad_gamma, const Tensor& grad_out, const Tensor& self,
                        const Tensor& rstd, const Tensor& gamma);
 // Layer norm of a sum that was rounded to the type of its terms; `sum` gets it if it is asked for.

@@ -1,7 +1,12 @@
 #include "kernels/families/gated.h"
 
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
+
+#include <algorithm>
+
+#include "kernels/engine/row_math.h"
 
 namespace softnpu::kernels {
 
@@ -56,8 +61,23 @@ void geglu_backward(Tensor& grad_input, const Tensor& grad_out, const Tensor& se
 }
 
 void swiglu(Tensor& out, const Tensor& self, int64_t dim) {
-  const auto [left, right] = halves(self, dim);
-  out.copy_(at::silu(left).mul_(right));
+  const bool last = dim == -1 || dim == self.dim() - 1;
+  if (!last || !row::fit(self, out)) {
+    const auto [left, right] = halves(self, dim);
+    out.copy_(at::silu(left).mul_(right));
+    return;
+  }
+  const int64_t width = out.size(-1), rows = width ? out.numel() / width : 0;
+  at::parallel_for(0, rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(width, 1)), [&](int64_t begin, int64_t end) {
+    row::Buffer first(width), second(width);
+    for (int64_t i = begin; i < end; i++) {
+      const float* gate = row::read(first.data(), self, 2 * i * width, width);
+      const float* linear = row::read(second.data(), self, (2 * i + 1) * width, width);
+      float* result = row::place(first.data(), out, i * width);
+      row::silu_multiply(result, gate, linear, width);
+      row::narrow(out, i * width, result, width);
+    }
+  });
 }
 
 void swiglu_backward(Tensor& grad_input, const Tensor& grad_out, const Tensor& self, int64_t dim) {
