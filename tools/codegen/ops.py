@@ -1,7 +1,7 @@
 """Generates the adapter's operator wrappers from csrc/ops/tables/*.yaml.
 
-A table has up to three lists, and under `includes` the headers that its expressions need beside rules.h. Structured operators take shapes, types and strides from upstream's meta functions, and one
-line stands for the functional, out= and in-place forms:
+A table has up to four lists, and under `includes` the headers that its expressions need beside rules.h. Structured operators
+take shapes, types and strides from upstream's meta functions, and one line stands for the functional, out= and in-place forms:
 
     structured:
       - {op: add.Tensor, acl: aclnnAdd, scalar: aclnnAdds, fast: same, inplace: aclnnInplaceAdd}
@@ -13,16 +13,12 @@ forms that exist upstream are made from it:
     functions:
       - {op: where.self, acl: aclnnSWhere, out: "elementwise(promote(self, other), condition, self, other)"}
 
-Operators over lists of tensors are described in foreach.py:
+Operators over lists of tensors are described in foreach.py, those of the namespace npu in custom.py:
 
     foreach:
       - {op: _foreach_add.List, acl: aclnnForeachAddListV2}
 
-Keys: `args` C++ expressions in the order of abi/aclnn.yaml (default: the schema's arguments, then the outputs);
-`fast` same | unary | bool: the common case skips TensorIterator (Note [Fast paths]); `scalar` an operator that takes
-the second operand as a number (`scalar_args` its arguments); `inplace` an operator for the in-place form
-(`inplace_args`); `into` the rule of the out= form, where it depends on the given tensor; `before` and `after` C++ statements around the launch, e.g. checks; `cpu_scalars` numbers may come as
-CPU tensors; `meta` what the meta function is given in place of an argument; `exact` an out= tensor must have the result's type, `distinct` and share no memory with an input.
+docs/tables.md explains the keys.
 """
 
 from __future__ import annotations

@@ -1,0 +1,62 @@
+"""The custom operators that softnpu has kernels for, called by the official wheel, with the cases of test/custom_ops.
+
+The client and the reference were written by others than the kernel: a wrong order of arguments or a wrong meaning shows here.
+"""
+
+import importlib
+import sys
+from pathlib import Path
+
+import torch
+from torch.utils._pytree import tree_map_only
+
+import torch_npu  # noqa: F401
+
+# The client runs these through CANN's older compiler of single operators, which softnpu does not have.
+LEGACY = {"npu_mish", "npu_mish_backward", "npu_silu", "npu_silu_", "npu_silu_backward"}
+CASES = Path(__file__).resolve().parent.parent / "custom_ops"
+TABLES = Path(__file__).resolve().parents[2] / "csrc/ops/tables"
+
+
+def rows() -> set[str]:
+    import yaml
+
+    found = [row for file in TABLES.glob("*.yaml") for row in (yaml.safe_load(file.read_text()).get("custom") or [])]
+    return {row["op"].partition("(")[0] for row in found} - LEGACY
+
+
+def cases() -> list:
+    sys.path.insert(0, str(CASES))
+    modules = [importlib.import_module(file.stem) for file in sorted(CASES.glob("cases*.py"))]
+    lists = [value for module in modules for value in vars(module).values() if isinstance(value, list)]
+    found = {id(case): case for each in lists for case in each if type(case).__name__ == "Case"}
+    return list(found.values())
+
+
+def to(device, tree):
+    return tree_map_only(torch.Tensor, lambda t: t.detach().to(device, copy=True), tree)
+
+
+def outputs(result):
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def difference(case) -> str:
+    """What the official client gets that differs from the reference, if anything."""
+    packet, _, overload = case.op.partition(".")
+    operator = getattr(getattr(torch.ops.npu, packet), overload or "default")
+    expected = outputs(case.reference(*to("cpu", case.args), **to("cpu", case.kwargs)))
+    try:
+        actual = outputs(operator(*to("npu", case.args), **to("npu", case.kwargs)))
+        for a, e in zip(actual, expected):
+            if isinstance(e, torch.Tensor):
+                torch.testing.assert_close(a.cpu(), e, rtol=1e-4, atol=1e-5)
+    except Exception as error:
+        return f"{case}: {str(error).splitlines()[0]}"
+    return ""
+
+
+def check_custom_operators():
+    known = rows()
+    wrong = [text for case in cases() if case.op in known and (text := difference(case))]
+    assert not wrong, "\n".join(wrong)
