@@ -20,7 +20,7 @@ namespace npu::ops {
 // A kernel made from a row of a npu:: operator. Nothing takes its place where the provider lacks `acl`: calls say so.
 template <class F>
 void custom(const char* name, const char* overload, F* function, const char* acl) {
-  register_custom(name, overload, c10::KernelFunction::makeFromUnboxedRuntimeFunction(function), acl);
+  register_custom(name, overload, kernel_of(function), acl);
 }
 
 inline const Tensor& first(at::TensorList list) {

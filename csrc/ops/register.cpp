@@ -46,9 +46,10 @@ std::string first_absent(const char* names) {
 }
 
 c10::RegistrationHandleRAII implement(c10::DispatchKey key, const char* name, const char* overload,
-                                      c10::KernelFunction kernel) {
-  return c10::Dispatcher::singleton().registerImpl({name, overload}, key, std::move(kernel), std::nullopt, nullptr,
-                                                   "torch_npu");
+                                      c10::KernelFunction kernel,
+                                      std::optional<c10::impl::CppSignature> signature = std::nullopt) {
+  return c10::Dispatcher::singleton().registerImpl({name, overload}, key, std::move(kernel), std::move(signature),
+                                                   nullptr, "torch_npu");
 }
 
 // What takes over is torch's own composition, if there is one, or the CPU fallback. A composition over lists is a loop
@@ -86,22 +87,25 @@ std::string full_name(const char* name, const char* overload) {
 
 }  // namespace
 
-void register_op(const char* name, const char* overload, c10::KernelFunction kernel, const char* acl) {
-  registrations().push_back({full_name(name, overload), acl, true,
-                             implement(c10::DispatchKey::PrivateUse1, name, overload, std::move(kernel))});
+void register_op(const char* name, const char* overload, Kernel kernel, const char* acl) {
+  registrations().push_back(
+      {full_name(name, overload), acl, true,
+       implement(c10::DispatchKey::PrivateUse1, name, overload, std::move(kernel.function), kernel.signature)});
 }
 
-void register_manual(const char* name, const char* overload, c10::KernelFunction kernel, const char* acl) {
-  registrations().push_back({full_name(name, overload), acl, false,
-                             implement(c10::DispatchKey::PrivateUse1, name, overload, std::move(kernel))});
+void register_manual(const char* name, const char* overload, Kernel kernel, const char* acl) {
+  registrations().push_back(
+      {full_name(name, overload), acl, false,
+       implement(c10::DispatchKey::PrivateUse1, name, overload, std::move(kernel.function), kernel.signature)});
 }
 
-void register_custom(const char* name, const char* overload, c10::KernelFunction kernel, const char* acl) {
+void register_custom(const char* name, const char* overload, Kernel kernel, const char* acl) {
   register_manual(name, overload, std::move(kernel), acl);
 }
 
-void register_op_as(c10::DispatchKey key, const char* name, const char* overload, c10::KernelFunction kernel) {
-  registrations().push_back({"", "", false, implement(key, name, overload, std::move(kernel))});
+void register_op_as(c10::DispatchKey key, const char* name, const char* overload, c10::KernelFunction kernel,
+                    std::optional<c10::impl::CppSignature> signature) {
+  registrations().push_back({"", "", false, implement(key, name, overload, std::move(kernel), std::move(signature))});
 }
 
 std::vector<std::pair<std::string, std::string>> operators() {

@@ -10,6 +10,7 @@
 #include <ATen/core/boxing/KernelFunction.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,12 +18,23 @@
 
 namespace npu::ops {
 
+// A kernel and its C++ signature, which the dispatcher compares with that of the operator's other kernels, upstream's.
+struct Kernel {
+  c10::KernelFunction function;
+  c10::impl::CppSignature signature;
+};
+
+template <class F>
+Kernel kernel_of(F* function) {
+  return {c10::KernelFunction::makeFromUnboxedRuntimeFunction(function), c10::impl::CppSignature::make<F>()};
+}
+
 // A wrapper made from a table. `acl` lists the aclnn names that it calls, separated by spaces.
-void register_op(const char* name, const char* overload, c10::KernelFunction kernel, const char* acl);
+void register_op(const char* name, const char* overload, Kernel kernel, const char* acl);
 
 template <class F>
 void reg(const char* name, const char* overload, F* function, const char* acl) {
-  register_op(name, overload, c10::KernelFunction::makeFromUnboxedRuntimeFunction(function), acl);
+  register_op(name, overload, kernel_of(function), acl);
 }
 
 template <class F>
@@ -51,27 +63,31 @@ class HandWritten<R(A...)> final : public c10::OperatorKernel {
 
 // Hand-written operators, which are never withdrawn: `manual("aten::set_", "source_Storage", &set_storage)`. `acl` is
 // for reports: the extension entries without which the function does nothing on the npu.
-void register_manual(const char* name, const char* overload, c10::KernelFunction kernel, const char* acl);
+void register_manual(const char* name, const char* overload, Kernel kernel, const char* acl);
 
 template <class F>
 void manual(const char* name, const char* overload, F* function, const char* acl = "") {
   auto kernel = std::make_unique<HandWritten<F>>(function, name, overload);
-  register_manual(name, overload, c10::KernelFunction::makeFromUnboxedFunctor<false, HandWritten<F>>(std::move(kernel)),
+  register_manual(name, overload,
+                  {c10::KernelFunction::makeFromUnboxedFunctor<false, HandWritten<F>>(std::move(kernel)),
+                   c10::impl::CppSignature::make<F>()},
                   acl);
 }
 
 // A kernel of a npu:: operator: stays where the provider lacks `acl`, and says so when it is called.
-void register_custom(const char* name, const char* overload, c10::KernelFunction kernel, const char* acl);
+void register_custom(const char* name, const char* overload, Kernel kernel, const char* acl);
 
 // The name that the provider lacks, if the operator's wrapper was withdrawn for it; else empty.
 std::string withdrawn_for(const c10::OperatorName& name);
 
 // Kernels of sparse and nested tensors, which have dispatch keys of their own.
-void register_op_as(c10::DispatchKey key, const char* name, const char* overload, c10::KernelFunction kernel);
+void register_op_as(c10::DispatchKey key, const char* name, const char* overload, c10::KernelFunction kernel,
+                    std::optional<c10::impl::CppSignature> signature = std::nullopt);
 
 template <class F>
 void reg_as(c10::DispatchKey key, const char* name, const char* overload, F* function) {
-  register_op_as(key, name, overload, c10::KernelFunction::makeFromUnboxedRuntimeFunction(function));
+  register_op_as(key, name, overload, c10::KernelFunction::makeFromUnboxedRuntimeFunction(function),
+                 c10::impl::CppSignature::make<F>());
 }
 
 // The operator has a kernel of the CPU for tensors of this layout: if none is registered here, it is computed there.
