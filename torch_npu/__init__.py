@@ -25,6 +25,7 @@ _autoloading = _torch_is_importing_us()
 import torch as _torch  # noqa: E402, F401  (torch first: the extension links its libraries)
 
 from torch_npu import _startup  # noqa: E402
+from torch_npu._dtypes import NUMBERS as _NUMBERS  # noqa: E402
 
 _startup.start(__path__, __version__, autoloading=_autoloading)
 
@@ -36,7 +37,7 @@ def is_softnpu() -> bool:
     return _C.is_softnpu()
 
 
-_SUBPACKAGES = ("contrib", "distributed", "migrate", "optim", "testing", "utils")
+_SUBPACKAGES = ("atb", "contrib", "distributed", "migrate", "optim", "testing", "utils")
 
 
 def __getattr__(name: str):
@@ -51,11 +52,19 @@ def __getattr__(name: str):
         return Format
     if name == "unsupported_dtype":  # of the official plugin: types that have no .npu() of their storage
         return [_torch.quint8, _torch.quint4x2, _torch.quint2x4, _torch.qint32, _torch.qint8]
+    if name in _NUMBERS:
+        return _NUMBERS[name]
+    if name == "HiFloat8Tensor":
+        from torch_npu.utils.hif8_tensor import _HiFloat8Tensor
+
+        return _HiFloat8Tensor
     from torch_npu import custom_ops
 
     if name in custom_ops.NAMES:
         globals()[name] = function = custom_ops.function(name)
         return function
+    if name in custom_ops.ATB_NAMES and name.startswith("_"):
+        return getattr(_torch.ops.atb, name)
     from torch_npu.custom_ops.refused import OFFICIAL
 
     if name in OFFICIAL:
@@ -67,4 +76,4 @@ def __dir__() -> list[str]:
     """What is loaded and what would be when it is asked for."""
     from torch_npu import custom_ops
 
-    return sorted({*globals(), *_SUBPACKAGES, "Format", "unsupported_dtype", *custom_ops.NAMES})
+    return sorted({*globals(), *_SUBPACKAGES, "Format", "HiFloat8Tensor", "unsupported_dtype", *_NUMBERS, *custom_ops.NAMES})

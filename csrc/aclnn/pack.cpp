@@ -9,6 +9,7 @@
 
 #include "acl/check.h"
 #include "acl/library.h"
+#include "aclnn/stored.h"
 
 namespace npu::ops {
 
@@ -36,6 +37,7 @@ int destroy_bools(const void* t) { return acl::api().aclDestroyBoolArray(static_
 
 void Packer::add(const at::Tensor& t) {
   if (!t.defined()) return add_null();
+  if (t.scalar_type() == at::ScalarType::Float4_e2m1fn_x2) return add_stored(*this, t, ACL_FLOAT4_E2M1);
   const auto where = t.device();
   if (device < 0 && where.is_privateuseone()) device = where.index();
   TORCH_CHECK(where.is_privateuseone() && where.index() == device,
@@ -58,6 +60,24 @@ void Packer::add(const at::Tensor& t) {
   const auto& storage = impl->unsafe_storage();
   w[2 + 2 * dim] = storage.nbytes();
   addresses.push_back(const_cast<void*>(storage.data()));
+}
+
+void add_stored(Packer& packer, const at::Tensor& t, aclDataType type) {
+  if (!t.defined()) return packer.add_null();
+  const size_t at = packer.words.size();
+  packer.add(t.scalar_type() == at::ScalarType::Float4_e2m1fn_x2 ? t.view(at::kByte) : t);
+  uint64_t* w = packer.words.data() + at;
+  w[0] = (w[0] & ~(uint64_t{0xff} << 8)) | static_cast<uint64_t>(type) << 8;
+  if (!in_pairs(type)) return;
+  // Two numbers a byte: the descriptor counts numbers, which are neighbours where the bytes are.
+  const int64_t dim = t.dim();
+  int64_t along = dim - 1;
+  while (along > 0 && t.stride(along) != 1) along--;
+  TORCH_CHECK(dim > 0 && t.stride(along) == 1,
+              "numbers of four bits must lie side by side in some dimension; call contiguous() first");
+  for (int64_t d = 0; d < dim; d++) w[d == along ? 1 + d : 1 + dim + d] *= 2;
+  w[1 + 2 * dim] *= 2;
+  w[2 + 2 * dim] *= 2;
 }
 
 void Packer::add_list(at::ITensorListRef list) {

@@ -16,6 +16,11 @@ std::vector<Tensor> unpack_all(const std::vector<torch::autograd::SavedVariable>
   return tensors;
 }
 
+Tensor gradient(const torch::autograd::Node& node, const torch::autograd::variable_list& grads, size_t place) {
+  if (place >= grads.size() || place >= node.num_inputs()) return Tensor();
+  return grads[place].defined() ? grads[place] : node.input_metadata(place).zeros_like();
+}
+
 void check_no_tangent(const char* op, const Tensor& t) {
   TORCH_CHECK_NOT_IMPLEMENTED(!t.defined() || !t._fw_grad(/*level=*/0).defined(), "npu::", op,
                               " has no forward-mode derivative; use reverse mode");

@@ -49,6 +49,15 @@ Kept owned(const T& value) {
 std::vector<torch::autograd::SavedVariable> save_all(at::TensorList tensors);
 std::vector<Tensor> unpack_all(const std::vector<torch::autograd::SavedVariable>& saved);
 
+// A result that can be differentiated becomes one of the node's; others, and those that this call does not have, do
+// not.
+inline void record(const Tensor& result, const c10::intrusive_ptr<torch::autograd::Node>& node) {
+  if (result.defined() && torch::autograd::isDifferentiableType(result.scalar_type()))
+    torch::autograd::set_history(result, node);
+}
+// The gradient of a result: zeros where nothing depends on it, undefined if the call did not have it.
+Tensor gradient(const torch::autograd::Node& node, const torch::autograd::variable_list& grads, size_t place);
+
 // Gradients of `N` inputs, which begin at place `at`: one tensor, or the first of a tuple.
 template <size_t N, class... T>
 void store(torch::autograd::variable_list& result, size_t at, const std::tuple<T...>& gradients) {

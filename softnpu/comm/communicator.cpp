@@ -10,6 +10,7 @@
 #include "acl_types.h"
 #include "codes.h"
 #include "runtime/error.h"
+#include "runtime/groups.h"
 #include "runtime/spin_lock.h"
 #include "runtime/task.h"
 
@@ -80,6 +81,7 @@ Communicator::Communicator(Membership membership, uint32_t rank, int card, Setti
 HcclComm Communicator::publish(std::shared_ptr<Communicator> communicator) {
   std::lock_guard<std::mutex> lock(handles().mutex);
   const uintptr_t handle = handles().last += 16;
+  name_group(communicator->name(), communicator->card(), {reinterpret_cast<HcclComm>(handle), communicator->ranks()});
   handles().live[handle] = std::move(communicator);
   return reinterpret_cast<HcclComm>(handle);
 }
@@ -97,6 +99,7 @@ std::shared_ptr<Communicator> Communicator::withdraw(HcclComm handle) {
   std::shared_ptr<Communicator> communicator = checked(handle);
   std::lock_guard<std::mutex> lock(handles().mutex);
   handles().live.erase(reinterpret_cast<uintptr_t>(handle));
+  forget_group(handle);
   return communicator;
 }
 

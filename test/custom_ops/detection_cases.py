@@ -189,6 +189,4 @@ ROI_CASES = [
     *(Case("npu_roi_align", (rand(2, 3, 8, 8), ROIS, 0.5, 2, 3, samples, mode), roi_align, label=f"{mode}-{samples}")
       for mode in (0, 2) for samples in (2, 0)),
     Case("npu_ps_roi_pooling", (rand(2, 2 * 9, 8, 8), ROIS.t()[None], 0.5, 3, 2), ps_roi),
-    Case("npu_deformable_conv2d", (rand(1, 4, 5, 5), rand(3, 4, 3, 3), rand(1, 3 * 2 * 9, 5, 5), rand(3), [3, 3], [1, 1, 1, 1],
-                                   [1, 1, 1, 1], [1, 1, 1, 1], 1, 2), deform_conv),
 ]

@@ -18,16 +18,14 @@ import cases  # noqa: E402
 import detection_cases  # noqa: E402
 
 MORE = [importlib.import_module(file.stem) for file in sorted(Path(__file__).parent.glob("cases_*.py"))]  # a family each
-CASES = [*cases.NORM, *cases.ACTIVATION, *cases.SOFTMAX, *cases.ROTARY, *cases.GROUPED, *cases.MOE, *cases.CAST, *cases.LAYOUT,
-         *cases.QUANT, *cases.CACHE, *cases.MERGING, *detection_cases.BOX_CASES, *detection_cases.NMS_CASES, *detection_cases.ROI_CASES,
+CASES = [*cases.NORM, *cases.ACTIVATION, *cases.SOFTMAX, *cases.CAST, *cases.LAYOUT,
+         *detection_cases.BOX_CASES, *detection_cases.NMS_CASES, *detection_cases.ROI_CASES,
          *(case for module in MORE for case in module.CASES)]
 # Tested in files of their own: drawn at random, with many modes, or without a result of their own.
 ELSEWHERE = {
     "_dropout_with_byte_mask", "_npu_dropout", "dropout_with_byte_mask", "npu_apply_adam", "npu_apply_adam_w",
     "npu_bert_apply_adam", "npu_dropout_backward", "npu_dropout_do_mask", "npu_dropout_gen_mask", "npu_dropout_with_add_softmax",
-    "npu_fused_attention_score", "npu_fused_infer_attention_score", "npu_fusion_attention", "npu_fusion_attention_grad",
-    "npu_fusion_attention_v2", "npu_incre_flash_attention", "npu_multi_head_attention", "npu_prompt_flash_attention",
-    "npu_scatter_pa_kv_cache",
+    "npu_fused_attention_score", "npu_multi_head_attention",
 }
 # What the official wheel registers, and where we differ.
 OFFICIAL_SCHEMAS = {line.removeprefix("npu::").partition("(")[0]: line
@@ -55,13 +53,19 @@ def compared(case, result):
     return outputs(result)[: len(expected)], expected
 
 
+def assert_close(actual, expected):
+    """Numbers of 8 bits are compared bit by bit: they have no neighbours within a tolerance."""
+    tolerance = 0.0 if expected.dtype.is_floating_point and expected.dtype.itemsize == 1 else 1.0
+    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4 * tolerance, atol=1e-5 * tolerance)
+
+
 @by_name
 def test_result(case):
     actual, expected = compared(case, operator(case.op)(*to("npu", case.args), **to("npu", case.kwargs)))
     for a, e in zip(actual, expected):
         if isinstance(e, torch.Tensor):
             assert a.device.type == "npu"
-            torch.testing.assert_close(a.cpu(), e, rtol=1e-4, atol=1e-5)
+            assert_close(a, e)
         else:
             assert a == e
 
@@ -76,7 +80,7 @@ def test_gradients(case):
         seed = torch.randn(first.shape, generator=torch.Generator().manual_seed(0)).to(device, first.dtype)
         return torch.autograd.grad(first, [args[i] for i in case.grad], seed)
 
-    if case.op in ("npu_iou", "npu_ptiou", "npu_moe_gating_top_k_softmax"):
+    if case.op in ("npu_iou", "npu_ptiou"):
         reference = operator(case.op)  # the loop has no gradient; the same composition on the CPU has torch's
     else:
         reference = case.reference
@@ -129,22 +133,6 @@ def test_operators_are_functions_of_the_package():
     with pytest.raises(AttributeError, match="npu_mla_prolog is a custom operator of the official plugin that torch_npu does not have"):
         torch_npu.npu_mla_prolog  # noqa: B018
     assert NAMES <= OFFICIAL
-
-
-@pytest.mark.parametrize("mode", ["Norm", "PA_NZ"])
-def test_tokens_go_to_their_slots_of_a_paged_cache(mode):
-    key, value, slots = torch.randn(3, 2, 16), torch.randn(3, 2, 16), torch.tensor([5, 0, 11])
-    shape = (4, 3, 2, 16) if mode == "Norm" else (4, 2, 3, 16)
-    caches = [torch.zeros(shape).npu() for _ in range(2)]
-    torch.ops.npu.npu_scatter_pa_kv_cache(key.npu(), value.npu(), *caches, slots.npu(), cache_mode=mode)
-    for cache, tokens in zip(caches, (key, value)):
-        expected = torch.zeros(shape)
-        for token, slot in zip(tokens, slots.tolist()):
-            if mode == "Norm":
-                expected[slot // 3, slot % 3] = token
-            else:
-                expected[slot // 3, :, slot % 3] = token.flatten().view(2, 16)
-        assert torch.equal(cache.cpu(), expected)
 
 
 def test_a_row_refuses_tensors_of_the_cpu():

@@ -16,8 +16,7 @@ CASE_OF = {case.op.partition(".")[0]: case for case in reversed(CASES)}
 # What is not a default, by the type that the schema names; and where that would be one, or mean something.
 VALUES = {"Tensor": torch.ones(2), "int": 3, "bool": True, "str": "floor", "List[Tensor]": [torch.ones(2)], "List[int]": [1],
           "List[bool]": [True, True], "float": 0.5}
-OTHERS = {("npu_grouped_matmul_add", "transpose_x"): False, ("npu_moe_finalize_routing", "drop_pad_mode"): 1,
-          ("npu_indexing", "strides"): [-1, 1], ("npu_group_quant", "dst_dtype"): torch.int32}
+OTHERS = {("npu_indexing", "strides"): [-1, 1]}
 
 
 def refused() -> list[tuple[str, str]]:

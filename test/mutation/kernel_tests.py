@@ -11,6 +11,7 @@ import subprocess
 import sys
 from functools import cache
 
+import yaml
 from judge import PACKAGE, ROOT, Stage
 from schemata import BUILD
 from tables import TableMutant
@@ -62,9 +63,24 @@ def launching(limit: int | None) -> dict[str, list[str]]:
     return found
 
 
+@cache
+def custom_operators() -> dict[str, list[str]]:
+    """npu:: operators by the device operator that their row names."""
+    found: dict[str, list[str]] = {}
+    for file in ROOT.glob("csrc/ops/tables/*.yaml"):
+        for row in yaml.safe_load(file.read_text()).get("custom") or []:
+            for names in (row, row.get("older") or {}):
+                found.setdefault(names.get("acl", ""), []).append(row["op"].partition("(")[0])
+    return found
+
+
 def stages(mutant: TableMutant) -> list[Stage]:
     if mutant.row not in called():
         return [Stage(official_checks(), program="official")]
+    if operators := custom_operators().get(mutant.row):
+        chosen = " or ".join(sorted({name.partition(".")[0] for name in operators}))
+        return [Stage(("test/custom_ops/test_custom_ops.py", "test/custom_ops/test_rows.py", "-k", f"({chosen}) and not opcheck")),
+                *(Stage((file,)) for file in TESTS.get(mutant.table, ()))]
     quick, chosen = launching(2).get(mutant.row, []), []
     if quick:
         chosen.append(Stage(tuple(f"test/ops/test_opinfo.py::test_equals_the_cpu[{op}]" for op in quick[:OPERATORS])))

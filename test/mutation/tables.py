@@ -30,7 +30,8 @@ OTHER_NAME = {a: b for pair in NAMES for a, b in (pair, pair[::-1])}
 CONSTANTS = {"bool": ["true", "false"], "int": ["int64_t(0)"], "uint64": ["uint64_t(0)"], "double": ["1.0"], "float": ["1.0"],
              "Scalar": ["at::Scalar(1)"], "Scalar?": ["std::optional<at::Scalar>()"], "Tensor?": ["std::optional<at::Tensor>()"]}
 # Table -> why it is not mutated.
-NOT_MUTATED = {"debug": "two operators that only C++ tests call: a way to be slow and a way to fail"}
+NOT_MUTATED = {"cast": "one call without anything to change",
+               "debug": "two operators that only C++ tests call: a way to be slow and a way to fail"}
 TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 

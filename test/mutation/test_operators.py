@@ -115,7 +115,6 @@ def test_a_custom_operator_is_given_to_its_cases():
         return tests_of.stages(path, function)[0].arguments
 
     assert cases("custom_ops/norm.py", "npu_deep_norm") == (*tests_of.CUSTOM_OPS, "-k", "npu_deep_norm")
-    assert "npu_moe_gating_top_k_softmax" in cases("custom_ops/moe.py", "_rows_of_choices")[-1]
     assert cases("custom_ops/cast.py", "npu_format_cast__acl_format")[-1] == "npu_format_cast_"
     assert tests_of.stages("custom_ops/schemas.py", "") == []
 

@@ -19,6 +19,7 @@ DISTRIBUTED = "test/distributed/test_"
 TESTS = {
     "__init__.py": [f"{PYTHON}import.py", f"{PYTHON}utils.py"],
     "_after_import.py": [f"{PYTHON}compile.py", f"{PYTHON}torchvision.py"],
+    "_dtypes.py": [f"{PYTHON}mx_types.py"],
     "_grad_scaler.py": [f"{PYTHON}amp.py"],
     "_printing.py": [f"{PYTHON}printing.py"],
     "_register.py": [f"{PYTHON}tensor.py", f"{PYTHON}multiprocessing.py", f"{PYTHON}attention.py", f"{PYTHON}import.py", "-k",
@@ -26,6 +27,8 @@ TESTS = {
     "_startup.py": [f"{PYTHON}import.py", f"{PYTHON}autoload.py"],
     "_torchvision/": [f"{PYTHON}torchvision.py"],
     "_unavailable.py": [f"{PYTHON}autoload.py"],
+    "atb.py": ["test/custom_ops/test_atb.py"],
+    "op_plugin/": ["test/custom_ops/test_atb.py"],
     "contrib/_transfer/dynamo.py": [f"{PYTHON}transfer_compile.py", "-k", "not trainer"],
     "contrib/_transfer/script.py": [f"{PYTHON}transfer_to_npu.py", f"{PYTHON}transfer_compile.py", "-k", "script or undo"],
     "contrib/_transfer/environment.py": [f"{PYTHON}transfer_to_npu.py", "-k", "environment"],
@@ -63,6 +66,7 @@ TESTS = {
     "optim/": ["test/optim/test_fused_optimizers.py", "test/optim/test_options.py"],
     "testing/": [f"{PYTHON}testing.py"],
     "utils/combine_tensors.py": ["test/optim/test_combine_tensors.py"],
+    "utils/hif8_tensor.py": [f"{PYTHON}hifloat8_tensor.py"],
     "utils/serialization.py": [f"{PYTHON}serialization.py"],
     "utils/": [f"{PYTHON}utils.py"],
 }
@@ -70,8 +74,7 @@ TESTS = {
 FAMILIES = {
     "attention": ["test/custom_ops/test_attention.py"],
     "attention_core": ["test/custom_ops/test_attention.py"],
-    "inference": ["test/custom_ops/test_attention.py"],
-    "cache": ["test/custom_ops/test_custom_ops.py", "-k", "scatter_update or paged_cache"],
+    "atb": ["test/custom_ops/test_atb.py"],
     "dropout": ["test/custom_ops/test_random_and_steps.py"],
     "optimizer": ["test/custom_ops/test_random_and_steps.py"],
 }

@@ -22,8 +22,9 @@ from torchgen.model import Argument, FunctionSchema
 
 from .tables import Row
 
-KEYS = {"op", "acl", "args", "out", "check", "grad", "returns", "device", "older", "unused"}
+KEYS = {"op", "acl", "args", "launch", "out", "check", "grad", "returns", "device", "older", "unused"}
 OLDER_KEYS = {"acl", "args", "when"}
+MADE = ("Tensor", "Tensor[]")  # types of results that rules make
 
 # C++ type of an argument -> type of the member of a node that keeps it for the backward pass.
 KEPT = {
@@ -92,7 +93,7 @@ class Operator:
             return list(self.row["out"])
         if self.mutated and not self.row.get("out"):
             return []
-        made = [t for t in self.returned if t == "Tensor"]
+        made = [t for t in self.returned if t in MADE]
         return ["out"] if len(made) == 1 else [f"out{i}" for i in range(len(made))]
 
     def is_required(self, argument: Argument) -> bool:
@@ -114,8 +115,9 @@ class Operator:
     def check_read(self) -> None:
         """An argument that nothing looks at is a mistake, unless `unused` says why it is none."""
         row, unused = self.row, self.row.get("unused") or {}
-        parts = [row.get(key, "") for key in ("check", "out", "returns", "device", "older")]
-        read = set(re.findall(r"[A-Za-z_]\w*", f"{parts} {row.get('args') or ' '.join(self.names)}"))
+        parts = [row.get(key, "") for key in ("check", "out", "returns", "device", "older", "launch")]
+        arguments = row.get("args") or (" ".join(self.names) if "acl" in row and "launch" not in row else "")
+        read = set(re.findall(r"[A-Za-z_]\w*", f"{parts} {arguments}"))
         for name in self.names:
             if (name in read) == (name in unused):
                 raise row.fail(f"{name} is read, and listed under `unused`" if name in unused else f"{name} is not read; say under `unused` why")
@@ -127,16 +129,20 @@ class Operator:
         rules = list(rules.values()) if isinstance(rules, dict) else rules if isinstance(rules, list) else [rules]
         if len(rules) != len(outs):
             raise row.fail(f"makes {len(outs)} tensors, rules given: {rules}", "out")
-        lines = [f"  {row['check']};"] if row.get("check") else []
+        lines = [f"  static_cast<void>({name});" for name in row.get("unused") or {}]
+        lines += [f"  {row['check']};"] if row.get("check") else []
         lines += [f"  const Tensor& on = {self.device};", "  CardGuard guard(on);"]
-        lines += [f"  Tensor {o} = make(on, {rule});" for o, rule in zip(outs, rules)]
+        lines += [f"  auto {o} = make(on, {rule});" for o, rule in zip(outs, rules)]
         tensors = ", ".join(f"&{self.named(a.name)}" for a in self.arguments if self.is_required(a))
         device = [f'    check_same_device("{self.schema.name}", {{{tensors}}});'] if tensors.count("&") > 1 else []
-        device += [f"    {line}" for line in self.launches(call)]
-        lines += ["  if (is_npu(on)) {", *device, "  }", f"  return {self.result()};" if self.returned else "  return;"]
+        if "acl" in row or "launch" in row:
+            lines += ["  if (is_npu(on)) {", *device, *(f"    {line}" for line in self.launches(call)), "  }"]
+        lines.append(f"  return {self.result()};" if self.returned else "  return;")
         return f"{self.named(self.signature.decl(name=self.symbol + '_kernel'))} {{\n" + "\n".join(lines) + "\n}\n"
 
     def launches(self, call) -> list[str]:
+        if "launch" in self.row:
+            return [f"{self.row['launch']};"]
         default = [*self.names, *self.outs]
         older = self.row.get("older")
         newest = call(self.row, self.row["acl"], self.row.get("args") or default)
@@ -151,7 +157,7 @@ class Operator:
     def result(self) -> str:
         if "returns" in self.row:
             return self.row["returns"]
-        if any(t != "Tensor" for t in self.returned):
+        if any(t not in MADE for t in self.returned):
             raise self.row.fail(f"returns {', '.join(self.returned)}: say under `returns` what")
         values = self.outs or self.mutated[: len(self.returned)]
         if len(values) != len(self.returned):
@@ -184,9 +190,10 @@ class Operator:
         made = {o: ("out" if o == "out" else o) for o in outs}
         differentiable = [o for i, o in enumerate(outs) if (f"grad{i}" in used) or (i == 0 and "grad" in used)]
         saved_outs = [o for o in outs if o in used]
+        numbers = [i for i, t in enumerate(self.returned) if t != "Tensor" and f"result{i}" in used]
         by_name = {a.name: a for a in self.signature.arguments()}
         kept = [a for a in self.arguments if a.name in used]
-        name = "".join(part.capitalize() for part in self.symbol.strip("_").split("_")) + "Backward"
+        name = "".join(part.capitalize() or "Inner" for part in self.symbol.rstrip("_").split("_")) + "Backward"  # _x beside x: InnerX
         members, release, unpack, save = [], [], [], []
         for a in kept:
             kind = str(a.type)
@@ -206,6 +213,7 @@ class Operator:
                 stored = KEPT.get(cpp, cpp)
                 members.append(f"  {stored} {a.name};")
                 save.append(f"    node->{a.name} = owned<{stored}>({a.name});")
+        members += [f"  int64_t result{i};" for i in numbers]
         for o in saved_outs:
             members.append(f"  torch::autograd::SavedVariable {o}_;")
             release.append(f"    {o}_.reset_data();")
@@ -214,7 +222,7 @@ class Operator:
         for position, o in enumerate(differentiable):
             index = outs.index(o)
             names = [f"grad{index}"] + (["grad"] if index == 0 and "grad" in used else [])
-            grads.append(f"  [[maybe_unused]] const Tensor {names[-1]} = grads[{position}].defined() ? grads[{position}] : input_metadata({position}).zeros_like();")
+            grads.append(f"  [[maybe_unused]] const Tensor {names[-1]} = gradient(*this, grads, {position});")
         body = ["  if (std::none_of(grads.begin(), grads.end(), [](const Tensor& g) { return g.defined(); }))",
                 f"    return torch::autograd::variable_list({len(inputs)});", *unpack, *grads, f"  torch::autograd::variable_list result({len(inputs)});"]
         at = 0
@@ -245,8 +253,9 @@ torch::autograd::variable_list {name}::gradients(torch::autograd::variable_list&
         tensors = [i for i, t in enumerate(self.returned) if t == "Tensor"]
         def place(o: str) -> str:
             return "result" if len(self.returned) == 1 else f"std::get<{tensors[outs.index(o)]}>(result)"
-        after = [f"    torch::autograd::set_history({place(o)}, node);" for o in differentiable]
+        after = [f"    record({place(o)}, node);" for o in differentiable]
         after += [f"    node->{o}_ = torch::autograd::SavedVariable({place(o)}, true);" for o in saved_outs]
+        after += [f"    node->result{i} = std::get<{i}>(result);" for i in numbers]
         return node + f"""{returns} {self.symbol}_autograd({parameters}) {{
   c10::intrusive_ptr<{name}> node;
   if (torch::autograd::compute_requires_grad({edges})) {{
@@ -288,9 +297,8 @@ torch::autograd::variable_list {name}::gradients(torch::autograd::variable_list&
     # ---- registration ----
 
     def registration(self) -> str:
-        names = [self.row["acl"], *([self.row["older"]["acl"]] if self.row.get("older") else [])]
-        name, overload = f"npu::{self.schema.name.name}", self.schema.name.overload_name
-        return f'  custom("{name}", "{overload}", &results::{self.symbol}_kernel, "{names[0]}");\n'
+        name, overload, acl = f"npu::{self.schema.name.name}", self.schema.name.overload_name, self.row.get("acl", "")
+        return f'  custom("{name}", "{overload}", &results::{self.symbol}_kernel, "{acl}");\n'
 
     def meta_registration(self) -> str:
         return f'  m.impl("{self.schema.name}", TORCH_FN(results::{self.symbol}_kernel));\n'

@@ -12,6 +12,8 @@ A kernel table maps an operator to a C++ statement over the argument names of ab
       softnpuLuSolve: within(pivots, "pivots", 1, lu.size(-2))
     kernels:
       aclnnAdd: at::cpu::add_out(out, self, other, alpha)
+    collectives:                         # before or behind the kernel, see engine/collective.h
+      aclnnMatmulAllReduceV2: all_reduce(hcom, out)
 
 An elementwise operator may name the ATen loop behind it as well, with its operands, then `;` and further arguments; it
 runs on an iterator that cached calls keep (Note [Prepared iterators] in call.h):
@@ -29,7 +31,7 @@ from pathlib import Path
 from . import aclnn, tables
 from .tables import Row
 
-SECTIONS = {"includes", "workspace", "trial", "wide", "require", "bounds", "kernels"}
+SECTIONS = {"includes", "workspace", "trial", "wide", "require", "bounds", "kernels", "collectives"}
 LOOP = re.compile(r"(\w+)\(([^;]*)(?:; (.*))?\)")
 
 
@@ -57,6 +59,7 @@ class Kernel:
     loop: str
     require: Check | None
     bounds: Check | None
+    collective: Check | None
     workspace: bool
     trial: bool
     wide: bool
@@ -86,7 +89,7 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
         rows, wide = table["kernels"], table.get("wide", [])
         if missing := set(wide) - set(rows):
             raise table.fail(f"{', '.join(sorted(missing))} has no kernel in this table", "wide")
-        for section in ("require", "bounds"):
+        for section in ("require", "bounds", "collectives"):
             if missing := set(checks := table.get(section, {})) - set(rows):
                 raise checks.fail(f"{min(missing)} has no kernel in this table", min(missing))
         kernels = []
@@ -100,7 +103,7 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
             if loop and not LOOP.fullmatch(loop):
                 raise rows.fail(f"cannot read loop {loop!r}", name)
             kernels.append(Kernel(signatures[name], statement, loop, Check.of(table, "require", name), Check.of(table, "bounds", name),
-                                  table.get("workspace", False), table.get("trial", True), name in wide, rows.file, rows.lines[name]))
+                                  Check.of(table, "collectives", name), table.get("workspace", False), table.get("trial", True), name in wide, rows.file, rows.lines[name]))
         found.append(Table(file.stem, table.get("includes", []), kernels))
     return found
 
@@ -133,6 +136,7 @@ def emit(kernel: Kernel) -> str:
     newline = "\n"
     bound = newline.join(bind)
     require = f"\nstatic void require_{name}(Call& call) {{\n{bound}\n{kernel.require.statement('require')}}}" if kernel.require else ""
+    collective = f"static Collective collective_{name}(Call& call) {{\n{bound}\n  return {kernel.collective.code};\n}}\n" if kernel.collective else ""
     bounds = f"  {{\n{kernel.bounds.statement('bounds')}  }}\n" if kernel.bounds else ""
     return f"""{require}
 static void run_{name}(Call& call) {{
@@ -144,8 +148,8 @@ static const Operator op_{name}{{"{name}", &run_{name}, {f"&require_{name}" if r
 ENTRY int {name}GetWorkspaceSize({parameters}, uint64_t* workspace_size_, aclOpExecutor** executor_) {{
   return plan(op_{name}, {{{names}}}, workspace_size_, executor_);
 }}
-ENTRY int {name}(void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream) {{
-  return launch(op_{name}, workspace, workspace_size, executor, stream);
+{collective}ENTRY int {name}(void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream) {{
+  return launch(op_{name}, {f"&collective_{name}, " if collective else ""}workspace, workspace_size, executor, stream);
 }}
 """
 

@@ -1,4 +1,4 @@
-"""The custom operators torch.ops.npu.*, also reached as torch_npu.npu_*.
+"""The custom operators torch.ops.npu.*, also reached as torch_npu.npu_*, and torch.ops.atb.*.
 
 An operator that has an aclnn name is a row of csrc/ops/tables: schema, device kernel, meta function and gradient are C++. What stands
 here has none: a schema in schemas.py and a function of the same name (overload `x.out`: `x_out`) in the family's file, composed from
@@ -9,21 +9,23 @@ from importlib import import_module
 
 import torch
 
-from torch_npu.custom_ops.schemas import SCHEMAS
+from torch_npu.custom_ops.schemas import ATB, SCHEMAS
 
 NAMES: set[str] = set()  # of all operators that can be called
-_library = None
+ATB_NAMES = {schema.partition("(")[0].partition(".")[0] for schema in ATB}
+_libraries: list[torch.library.Library] = []
 
 
 def register() -> None:
     """Called once, when torch_npu is imported."""
-    global _library
-    _library = torch.library.Library("npu", "DEF")
-    for family, schemas in SCHEMAS.items():
-        for schema in schemas:
-            name = schema.partition("(")[0]
-            _library.define(schema)
-            _library.impl(name, _deferred(family, name), "CompositeImplicitAutograd")
+    for namespace, families in (("npu", SCHEMAS), ("atb", {"atb": ATB})):
+        library = torch.library.Library(namespace, "DEF")
+        _libraries.append(library)
+        for family, schemas in families.items():
+            for schema in schemas:
+                name = schema.partition("(")[0]
+                library.define(schema)
+                library.impl(name, _deferred(family, name), "CompositeImplicitAutograd")
     names = (name.removeprefix("npu::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("npu::"))
     NAMES.update(name.partition(".")[0] for name in names if not name.startswith("_fused_"))
 
@@ -44,7 +46,7 @@ def _deferred(family: str, name: str):
 def function(name: str):
     """torch_npu.<name>: the operator; `out=` takes the tensors that the schema lists after `*`, in that order."""
     packet = getattr(torch.ops.npu, name)
-    if "out" not in packet.overloads():
+    if "out" not in packet.overloads() or any(argument.name == "out" for argument in packet.out._schema.arguments):
         return packet
     outs = [argument.name for argument in packet.out._schema.arguments if argument.kwarg_only]
 

@@ -15,16 +15,8 @@ def dtype_of(number: int) -> torch.dtype:
     return _DTYPES[number]
 
 
-def npu_dtype_cast(self, dtype, input_dtype=None):
-    return self.to(dtype_of(dtype))
-
-
 def npu_dtype_cast_(self, src):
     return self.copy_(src)
-
-
-def npu_dtype_cast_backward(grad, dtype, grad_dtype=None, input_dtype=None):
-    return grad.to(dtype)
 
 
 def npu_format_cast(self, acl_format, *, customize_dtype=None, input_dtype=None):

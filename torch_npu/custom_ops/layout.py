@@ -6,20 +6,6 @@ from torch.nn.functional import conv2d, conv3d, conv_transpose2d, conv_transpose
 from torch_npu.custom_ops import refuse
 
 
-def npu_confusion_transpose(self, perm, shape, transpose_first):
-    """Permute and reshape in one, in either order; the result is contiguous."""
-    if transpose_first:
-        return self.permute(perm).reshape(shape)
-    return self.reshape(shape).permute(perm).contiguous()
-
-
-def npu_confusion_transpose_backward(grad, perm, shape, transpose_first):
-    back = [perm.index(i) for i in range(len(perm))]
-    if transpose_first:
-        return grad.reshape([shape[i] for i in perm]).permute(back).contiguous()
-    return grad.permute(back).reshape(shape)
-
-
 def npu_transpose(self, perm, require_contiguous=True):
     return self.permute(perm).contiguous()
 
@@ -53,11 +39,6 @@ def npu_linear(input, weight, bias=None):
     return linear(input, weight, bias)
 
 
-def npu_bmmV2(self, mat2, output_sizes):
-    result = torch.matmul(self, mat2)
-    return result.view(output_sizes) if output_sizes else result
-
-
 def npu_max_dim(self, dim, keepdim=False):
     values, indices = torch.max(self, dim, keepdim)
     return values, indices.to(torch.int32)
@@ -74,14 +55,6 @@ def npu_sort_v2(self, dim=-1, descending=False):
 
 def npu_scatter(self, indices, updates, dim):
     return self.scatter(dim, indices.long().unsqueeze(dim), updates.unsqueeze(dim))
-
-
-def npu_scatter_nd_update_(self, indices, updates):
-    return self.index_put_(indices.long().unbind(-1), updates)
-
-
-def npu_scatter_nd_update(self, indices, updates):
-    return self.index_put(indices.long().unbind(-1), updates)
 
 
 def npu_stride_copy(self, shape, stride, storage_offset):
@@ -115,10 +88,6 @@ def npu_indexing(self, begin, end, strides, begin_mask=0, end_mask=0, ellipsis_m
     return self[tuple(places)].clone(memory_format=torch.contiguous_format)
 
 
-def npu_gather_sparse_index(input, index):
-    return input[index.long()]
-
-
 def npu_view_copy(self, other, non_blocking):
     return self.copy_(other, non_blocking)
 
@@ -131,10 +100,6 @@ def npu_convolution_transpose(input, weight, bias, padding, output_padding, stri
 def npu_linear_backward(grad, input, weight):
     rows = grad.reshape(-1, grad.shape[-1])
     return grad @ weight, rows.t() @ input.reshape(-1, input.shape[-1])
-
-
-def npu_attn_softmax_(self):
-    return self.copy_(torch.softmax(self, -1))
 
 
 def npu_prefetch(self, dependency, max_size, offset=0):

@@ -82,19 +82,6 @@ def npu_ps_roi_pooling(self, rois, spatial_scale, group_size, output_dim):
     return sums / count.clamp(min=1.0)
 
 
-def npu_deformable_conv2d(input, weight, offset, bias, kernel_size, stride, padding, dilation=(1, 1, 1, 1), groups=1,
-                          deformable_groups=1, modulated=True):
-    """(convolution at shifted points, the sampled points).
-
-    Channels of offset: horizontal shifts, vertical shifts and, if modulated, factors, each by deformable group and kernel
-    position. stride, padding and dilation have four numbers: (1, 1, sy, sx), (top, bottom, left, right), (1, 1, dy, dx).
-    """
-    shifts = offset.view(len(offset), -1, deformable_groups, kernel_size[0] * kernel_size[1], *offset.shape[-2:])
-    out, sampled = deformable(input, weight, shifts[:, 1], shifts[:, 0], shifts[:, 2] if modulated else None, stride[2:],
-                              (padding[0], padding[2]), dilation[2:], groups)
-    return out if bias is None else out + bias.view(-1, 1, 1), sampled.flatten(1, 3)
-
-
 def deformable(input, weight, shift_y, shift_x, factors, stride, padding, dilation, groups):
     """(convolution, samples) at points moved by shift_y and shift_x [n, deformable groups, kernel positions, rows, columns]."""
     n, channels, height, width = input.shape

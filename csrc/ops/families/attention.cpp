@@ -6,7 +6,8 @@
 // has. It stands for flash, memory-efficient and overrideable attention alike: the switches of torch.nn.attention allow
 // it with any of the three. Under functorch (vmap, jvp) the plain way is taken, whose operators have all the rules. The
 // operator wants
-//  - a mask to add ("pse") of full size in its last two dimensions;
+//  - a mask to add ("pse") of full size in its last two dimensions, added to scores that are scaled: pse_type 0, which
+//    the second version of the operator has;
 //  - its operands dense, with heads before the sequence (BNSD) or after it (BSND), as a projection leaves them;
 //  - for causal attention from the first row (sparse_mode 2) a fixed triangle of 2048 x 2048 that hides.
 // It gives the maximum and the sum of each row's softmax, eight times over. torch keeps one number, their logarithmic
@@ -35,8 +36,9 @@ namespace npu::ops {
 
 namespace {
 
-constexpr int64_t kRepeats = 8;      // of the softmax statistics
-constexpr int64_t kTriangle = 2048;  // the size of the mask of sparse_mode 2
+constexpr int64_t kRepeats = 8;       // of the softmax statistics
+constexpr int64_t kTriangle = 2048;   // the size of the mask of sparse_mode 2
+constexpr int64_t kAfterScaling = 0;  // pse_type
 constexpr int64_t kAllTokens = std::numeric_limits<int32_t>::max();
 
 // The order of dimensions that costs no copy of the operands.
@@ -79,8 +81,8 @@ bool can_fuse(const sdp::sdp_params& p, bool warn) {
                      "The heads of query, key and value differ in size.", warn) &&
          warn_unless(!(p.attn_mask && p.attn_mask->requires_grad()), "The mask requires a gradient.", warn) &&
          warn_unless(!under_functorch(), "A transform of functorch is active.", warn) &&
-         warn_unless(has_op("aclnnFlashAttentionScore"), "The device library has no operator aclnnFlashAttentionScore.",
-                     warn);
+         warn_unless(has_op(p.attn_mask ? "aclnnFlashAttentionScoreV2" : "aclnnFlashAttentionScore"),
+                     "The device library has no operator aclnnFlashAttentionScore.", warn);
 }
 
 int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
@@ -156,9 +158,14 @@ Forward attention(const Tensor& query, const Tensor& key, const Tensor& value, c
   const auto out = empty_same(q, q.scalar_type());
   const auto max = empty({query.size(0), query.size(1), query.size(2), kRepeats}, at::kFloat),
              sum = empty_same(max, at::kFloat);
-  NPU_EXEC(aclnnFlashAttentionScore, q, k, v, m.added, std::nullopt, std::nullopt, m.hidden, std::nullopt,
-           scale_of(q, scale), 1.0, kAllTokens, kAllTokens, query.size(1), layout.name(), int64_t{0}, m.sparse_mode,
-           max, sum, std::nullopt, out);
+  if (m.added)
+    NPU_EXEC(aclnnFlashAttentionScoreV2, q, k, v, m.added, std::nullopt, std::nullopt, m.hidden, std::nullopt,
+             std::nullopt, std::nullopt, scale_of(q, scale), 1.0, kAllTokens, kAllTokens, query.size(1), layout.name(),
+             int64_t{0}, m.sparse_mode, kAfterScaling, max, sum, std::nullopt, out);
+  else
+    NPU_EXEC(aclnnFlashAttentionScore, q, k, v, std::nullopt, std::nullopt, std::nullopt, m.hidden, std::nullopt,
+             scale_of(q, scale), 1.0, kAllTokens, kAllTokens, query.size(1), layout.name(), int64_t{0}, m.sparse_mode,
+             max, sum, std::nullopt, out);
   const auto logsumexp = max.select(-1, 0) + sum.select(-1, 0).log();
   return {layout.view(out), logsumexp, {}, {}, query.size(2), key.size(2), {}, {}, {}};
 }
@@ -175,9 +182,15 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
   const auto max = logsumexp.unsqueeze(-1).expand({-1, -1, -1, kRepeats}).contiguous(), sum = at::ones_like(max);
   const auto dq = empty_same(q, q.scalar_type()), dk = empty_same(k, k.scalar_type()),
              dv = empty_same(v, v.scalar_type());
-  NPU_EXEC(aclnnFlashAttentionScoreGrad, q, k, v, layout.dense(grad), m.added, std::nullopt, std::nullopt, m.hidden,
-           max, sum, std::nullopt, layout.dense(out), std::nullopt, scale_of(q, scale), 1.0, kAllTokens, kAllTokens,
-           query.size(1), layout.name(), int64_t{0}, m.sparse_mode, dq, dk, dv, std::nullopt);
+  if (m.added)
+    NPU_EXEC(aclnnFlashAttentionScoreGradV2, q, k, v, layout.dense(grad), m.added, std::nullopt, std::nullopt, m.hidden,
+             max, sum, std::nullopt, layout.dense(out), std::nullopt, std::nullopt, std::nullopt, scale_of(q, scale),
+             1.0, kAllTokens, kAllTokens, query.size(1), layout.name(), int64_t{0}, m.sparse_mode, kAfterScaling, dq,
+             dk, dv, std::nullopt);
+  else
+    NPU_EXEC(aclnnFlashAttentionScoreGrad, q, k, v, layout.dense(grad), std::nullopt, std::nullopt, std::nullopt,
+             m.hidden, max, sum, std::nullopt, layout.dense(out), std::nullopt, scale_of(q, scale), 1.0, kAllTokens,
+             kAllTokens, query.size(1), layout.name(), int64_t{0}, m.sparse_mode, dq, dk, dv, std::nullopt);
   return {layout.view(dq), layout.view(dk), layout.view(dv), {}};
 }
 

@@ -51,9 +51,10 @@ bool same_layout(const Tensor& a, const Tensor& b) {
 
 // Any strides: a chain of views is one launch.
 void launch_copy(const Tensor& dst, const Tensor& src) {
-  if (has_acl_type(dst.scalar_type()) || dst.scalar_type() != src.scalar_type()) {
+  const bool pairs = dst.scalar_type() == at::ScalarType::Float4_e2m1fn_x2;  // nothing computes with them
+  if ((has_acl_type(dst.scalar_type()) && !pairs) || dst.scalar_type() != src.scalar_type()) {
     NPU_EXEC(aclnnInplaceCopy, dst, src);
-  } else {  // types that the ABI cannot name travel as bytes
+  } else {  // such types, and those that the ABI cannot name, travel as bytes
     TORCH_CHECK_TYPE(dst.element_size() == 1, "npu cannot copy strided tensors of type ", dst.scalar_type());
     NPU_EXEC(aclnnInplaceCopy, dst.view(at::kByte), src.view(at::kByte));
   }

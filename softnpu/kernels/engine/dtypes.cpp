@@ -50,6 +50,11 @@ std::optional<ScalarType> scalar_type(aclDataType dtype) {
       return ScalarType::Float8_e8m0fnu;
     case ACL_FLOAT4_E2M1:
       return ScalarType::Float4_e2m1fn_x2;
+    // Torch has no such numbers; its types of bits keep them apart from bytes, and ATen computes with neither.
+    case ACL_FLOAT4_E1M2:
+      return ScalarType::Bits4x2;
+    case ACL_HIFLOAT8:
+      return ScalarType::Bits8;
     default:
       return std::nullopt;
   }

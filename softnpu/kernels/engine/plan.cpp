@@ -2,10 +2,12 @@
 
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/engine/cache.h"
 #include "kernels/engine/checks.h"
+#include "kernels/engine/collective.h"
 #include "kernels/engine/dtypes.h"
 #include "kernels/engine/soc_limits.h"
 #include "kernels/engine/trial.h"
@@ -53,19 +55,53 @@ void with_element(const Operator& op, size_t i, const Remembered<T>& element, Us
   use(*object);
 }
 
-// The number of elements from the start of its storage that `t` reaches, 0 for a tensor without elements. False when
-// that is more than any number.
-bool reach_of(const aclTensor& t, int64_t* end) {
-  int64_t last = t.offset;
-  for (int64_t size : t.sizes)
-    if (size == 0) return true;
-  for (size_t d = 0; d < t.sizes.size(); d++) {
-    int64_t span;
-    if (__builtin_mul_overflow(t.sizes[d] - 1, t.strides[d], &span)) return false;
-    if (__builtin_add_overflow(last, span, &last)) return false;
+// What a descriptor says of its elements. Two numbers of four bits share a byte: the descriptor counts numbers, the
+// kernels' tensor counts bytes.
+struct Layout {
+  explicit Layout(const aclTensor& t)
+      : sizes(t.sizes.begin(), t.sizes.end()),
+        strides(t.strides.begin(), t.strides.end()),
+        offset(t.offset),
+        stored(t.storage_elements) {}
+
+  // In bytes: neighbours lie in the last dimension of stride 1. False where a pair is not in one byte.
+  bool count_pairs() {
+    if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
+      sizes.back() /= 2;
+      return true;
+    }
+    size_t along = sizes.size();
+    for (size_t d = 0; d < sizes.size(); d++)
+      if (strides[d] == 1 && (along == sizes.size() || sizes[d] > 1)) along = d;
+    if (along == sizes.size() || sizes[along] % 2 || offset % 2) return false;
+    for (size_t d = 0; d < sizes.size(); d++) {
+      if (d == along) continue;
+      if (strides[d] % 2 && sizes[d] > 1) return false;
+      strides[d] /= 2;
+    }
+    sizes[along] /= 2;
+    offset /= 2;
+    stored /= 2;
+    return true;
   }
-  return !__builtin_add_overflow(last, 1, end);
-}
+
+  // The number of elements from the start of the storage that are reached, 0 for a tensor without elements. False when
+  // that is more than any number.
+  bool reach(int64_t* end) const {
+    int64_t last = offset;
+    for (int64_t size : sizes)
+      if (size == 0) return true;
+    for (size_t d = 0; d < sizes.size(); d++) {
+      int64_t span;
+      if (__builtin_mul_overflow(sizes[d] - 1, strides[d], &span)) return false;
+      if (__builtin_add_overflow(last, span, &last)) return false;
+    }
+    return !__builtin_add_overflow(last, 1, end);
+  }
+
+  c10::SmallVector<int64_t, 8> sizes, strides;
+  int64_t offset, stored;
+};
 
 // A CPU tensor over the kernels' view of the device memory that `t` describes.
 Tensor view(const Operator& op, size_t i, const aclTensor& t, Call& call) {
@@ -78,13 +114,17 @@ Tensor view(const Operator& op, size_t i, const aclTensor& t, Call& call) {
     if (stride < 0)
       fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' has stride %lld, which is negative", op.name,
            argument_name(op, i, name), static_cast<long long>(stride));
+  Layout layout(t);
+  if ((t.dtype == ACL_FLOAT4_E2M1 || t.dtype == ACL_FLOAT4_E1M2) && !layout.count_pairs())
+    fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' has numbers of four bits that do not lie in whole bytes", op.name,
+         argument_name(op, i, name));
   int64_t end = 0, bytes;
-  if (!reach_of(t, &end) || __builtin_mul_overflow(end, static_cast<int64_t>(c10::elementSize(*dtype)), &bytes))
+  if (!layout.reach(&end) || __builtin_mul_overflow(end, static_cast<int64_t>(c10::elementSize(*dtype)), &bytes))
     fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' has sizes, strides and an offset beyond any memory", op.name,
          argument_name(op, i, name));
-  if (end > t.storage_elements && t.storage_elements > 0)
+  if (end > layout.stored && layout.stored > 0)
     fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' reaches element %lld of a storage of %lld", op.name,
-         argument_name(op, i, name), static_cast<long long>(end - 1), static_cast<long long>(t.storage_elements));
+         argument_name(op, i, name), static_cast<long long>(end - 1), static_cast<long long>(layout.stored));
   if (bytes > 0) check_allocated(t.data, bytes, -1, argument_name(op, i, name));
   // No larger than what was checked: ATen may give an output another shape, up to the end of its storage.
   c10::Storage storage(c10::Storage::use_byte_size_t(), bytes,
@@ -94,10 +134,9 @@ Tensor view(const Operator& op, size_t i, const aclTensor& t, Call& call) {
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                          c10::scalarTypeToTypeMeta(*dtype));
   // The stride of a single element says nothing, but libraries multiply with it.
-  c10::SmallVector<int64_t, 8> strides(t.strides.begin(), t.strides.end());
-  for (size_t d = 0; d < strides.size(); d++)
-    if (t.sizes[d] == 1) strides[d] = std::min(strides[d], end);
-  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes, strides, t.offset);
+  for (size_t d = 0; d < layout.strides.size(); d++)
+    if (layout.sizes[d] == 1) layout.strides[d] = std::min(layout.strides[d], end);
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(layout.sizes, layout.strides, layout.offset);
   return tensor;
 }
 
@@ -184,32 +223,60 @@ int plan(const Operator& op, std::initializer_list<Argument> arguments, uint64_t
     if (op.require) op.require(*call);
     if (config().strict) check_limits(*call);
     if (op.trial) try_types(*call);
-    call->workspace_bytes = workspace_for(op, *call);
+    if (!call->workspace_bytes) call->workspace_bytes = workspace_for(op, *call);
     *workspace_size = call->workspace_bytes;
     *executor = cache::adopt(std::move(call));
   });
 }
 
+namespace {
+
+// Takes the call of `executor` for its launch; `prepare` may refuse it.
+template <class Prepare>
+Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream,
+           Prepare&& prepare) {
+  if (!executor) fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor is NULL", op.name);
+  Ticket* ticket = Ticket::hold(executor);
+  if (!ticket)
+    fail(ACLNN_ERR_PARAM_INVALID,
+         "%s: executor %p waits for no phase two: it was launched or destroyed before, or phase one did not make it",
+         op.name, static_cast<void*>(executor));
+  Call* call = ticket->call;
+  try {
+    if (&call->op != &op) fail(ACLNN_ERR_PARAM_INVALID, "%s: executor belongs to %s", op.name, call->op.name);
+    call->set_workspace(workspace, workspace_size);
+    call->check_memory(card_of_stream(stream));
+    prepare(*call);
+  } catch (...) {
+    ticket->let_go();
+    throw;
+  }
+  ticket->end_held();
+  call->capture_thread_state();
+  return call;
+}
+
+}  // namespace
+
 int launch(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream) {
+  return guard(op.name, [&] { submit(stream, take(op, workspace, workspace_size, executor, stream, [](Call&) {})); });
+}
+
+int launch(const Operator& op, Collective (*collective)(Call&), void* workspace, uint64_t workspace_size,
+           aclOpExecutor* executor, aclrtStream stream) {
   return guard(op.name, [&] {
-    if (!executor) fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor is NULL", op.name);
-    Ticket* ticket = Ticket::hold(executor);
-    if (!ticket)
-      fail(ACLNN_ERR_PARAM_INVALID,
-           "%s: executor %p waits for no phase two: it was launched or destroyed before, or phase one did not make it",
-           op.name, static_cast<void*>(executor));
-    Call* call = ticket->call;
-    try {
-      if (&call->op != &op) fail(ACLNN_ERR_PARAM_INVALID, "%s: executor belongs to %s", op.name, call->op.name);
-      call->set_workspace(workspace, workspace_size);
-      call->check_memory(card_of_stream(stream));
-    } catch (...) {
-      ticket->let_go();
-      throw;
+    std::optional<Collective> part;
+    Call* call = take(op, workspace, workspace_size, executor, stream, [&](Call& c) { part = collective(c); });
+    if (part->comes_first()) {
+      try {
+        part->submit(stream);
+      } catch (...) {
+        call->release();
+        throw;
+      }
     }
-    ticket->end_held();
-    call->capture_thread_state();
     submit(stream, call);
+    if (!part->comes_first()) part->submit(stream);
   });
 }
 

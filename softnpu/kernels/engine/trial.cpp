@@ -1,6 +1,7 @@
 #include "kernels/engine/trial.h"
 
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 
@@ -77,7 +78,8 @@ class Copy {
     const bool other = type_ && (t.scalar_type() == *first_ || t.is_floating_point() || t.is_complex());
     const auto type = other ? *type_ : t.scalar_type();
     const int value = type == at::kBool ? 1 : at::isIntegralType(type, false) ? whole_ : 0;
-    t = at::full({span}, value, t.options().dtype(type)).as_strided(t.sizes(), t.strides());
+    const auto options = t.options().dtype(type);  // zeros exist in every type, other numbers do not
+    t = (value ? at::full({span}, value, options) : at::zeros({span}, options)).as_strided(t.sizes(), t.strides());
   }
   std::optional<ScalarType> type_, first_;
   int whole_;

@@ -1,239 +1,258 @@
 #include "kernels/families/attention.h"
 
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/native/transformers/attention.h>
+#include <c10/util/irange.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
-#include "kernels/engine/wide.h"
-#include "kernels/families/dropout.h"
+#include "kernels/families/attention_fused.h"
 
 namespace softnpu::kernels::attention {
 
 namespace {
 
-// To and from (batch, heads, sequence, size).
-Tensor split_heads(const Tensor& t, const std::string& layout, int64_t heads) {
-  if (layout == "BNSD") return t;
-  if (layout == "BSND") return t.transpose(1, 2);
-  const auto parts = t.unflatten(2, {heads, -1});
-  if (layout == "BSH") return parts.transpose(1, 2);
-  if (layout == "SBH") return parts.permute({1, 2, 0, 3});
-  TORCH_CHECK(false, "input_layout '", layout, "' is not one of BNSD, BSND, BSH, SBH");
+constexpr float kLowest = std::numeric_limits<float>::lowest();
+
+// e to these powers. ATen's exp is MKL's, which takes up to forty times as long where a result is denormal or zero.
+Tensor& raise(Tensor& powers) {
+  constexpr double kLog2OfE = 1.4426950408889634;
+  return powers.mul_(kLog2OfE).exp2_();
 }
 
-void store(Tensor& out, const Tensor& result, const std::string& layout, int64_t heads) {
-  auto view = split_heads(out, layout, heads);
-  view.copy_(result);
-}
-
-// Which scores are left out, or nothing. sparse_mode: 0 and 1 take the given mask (0 also its band of tokens), 2 is
-// causal from the first row, 3 causal to the last row, 4 the band counted from the last row.
-Optional hidden(const Inputs& in, int64_t rows, int64_t columns) {
-  const auto options = at::TensorOptions(at::kBool);
-  const auto band = [&](int64_t shift) {
-    const auto row = at::arange(rows).unsqueeze(1), column = at::arange(columns).unsqueeze(0);
-    return at::logical_or(column - row - shift > in.next_tokens, row + shift - column > in.pre_tokens);
-  };
-  switch (in.sparse_mode) {
-    case 0:
-      return in.atten_mask ? Optional(at::logical_or(in.atten_mask->to(at::kBool), band(0))) : std::nullopt;
-    case 1:
-      TORCH_CHECK(in.atten_mask, "sparse_mode 1 needs an atten_mask");
-      return in.atten_mask->to(at::kBool);
-    case 2:
-      return at::ones({rows, columns}, options).triu(1);
-    case 3:
-      return at::ones({rows, columns}, options).triu(columns - rows + 1);
-    case 4:
-      return band(columns - rows);
-    default:
-      TORCH_CHECK(false, "sparse_mode ", in.sparse_mode, " is not one of 0 to 4");
-  }
-}
-
-struct Scores {
-  Tensor query, key, value;  // (batch, heads, sequence, size) in float32; key and value repeated for grouped heads
-  Tensor max, sum, probabilities;  // of the softmax
-  Tensor dropped;                  // probabilities after dropout
-  Tensor keep;                     // dropout's factor for each score, undefined without dropout
-  int64_t kv_heads;
+struct Task {
+  int64_t sequence, head;
+  Span rows;
 };
 
-Tensor grouped(const Tensor& t, int64_t heads) {
-  return t.size(1) == heads ? t : t.repeat_interleave(heads / t.size(1), 1);
+template <class F>
+void each(int64_t count, bool parallel, const F& f) {
+  const auto run = [&](int64_t begin, int64_t end) {
+    for (const auto i : c10::irange(begin, end)) f(i);
+  };
+  if (parallel && count > 1)
+    at::parallel_for(0, count, 1, run);
+  else
+    run(0, count);
 }
 
-int64_t key_heads(const Inputs& in, int64_t size) {
-  return in.layout == "BNSD" ? in.key.size(1) : in.layout == "BSND" ? in.key.size(2) : in.key.size(2) / size;
-}
+float sink_of(const Inputs& in, int64_t head) { return in.sink->select(0, head).to(at::kFloat).item<float>(); }
 
-Scores scores(const Inputs& in) {
-  Scores s;
-  s.query = split_heads(in.query, in.layout, in.heads).to(at::kFloat);
-  const int64_t size = s.query.size(3);
-  s.kv_heads = key_heads(in, size);
-  s.key = grouped(split_heads(in.key, in.layout, s.kv_heads).to(at::kFloat), in.heads);
-  s.value = grouped(split_heads(in.value, in.layout, s.kv_heads).to(at::kFloat), in.heads);
-  auto x = at::matmul(s.query, s.key.transpose(2, 3)).mul_(in.scale);
-  if (in.pse) x.add_(*in.pse);
-  // A row that sees nothing gives zeros, not NaN: the smallest number instead of minus infinity, and its row cleared.
-  const auto mask = hidden(in, x.size(2), x.size(3));
-  if (mask) x.masked_fill_(*mask, std::numeric_limits<float>::lowest());
-  s.max = x.amax({3}, true);
-  const auto weights = (x - s.max).exp_();
-  if (mask)
-    weights.masked_fill_(at::logical_and(mask->expand_as(weights), s.max == std::numeric_limits<float>::lowest()), 0);
-  s.sum = weights.sum({3}, true);
-  s.probabilities = weights / at::where(s.sum == 0, at::ones_like(s.sum), s.sum);
-  s.dropped = s.probabilities;
-  if (in.drop_mask && in.keep_prob < 1) {
-    s.keep = dropout::unpack(*in.drop_mask, s.probabilities.sizes()).to(at::kFloat).div_(in.keep_prob);
-    s.dropped = s.probabilities * s.keep;
+// One block of rows against all columns that they see. A row that sees nothing gives zeros; its maximum is the lowest
+// number, so that it adds nothing to parts of the same row.
+void forward_rows(const Tensor& out, const Tensor& max, const Tensor& sum, const Problem& p, const Task& task) {
+  const auto [sequence, head, rows] = task;
+  const auto q = wide_rows(p.query.at(sequence, head), rows);
+  const auto q_rope = p.in.query_rope ? wide_rows(p.query_rope.at(sequence, head), rows) : Tensor();
+  const auto v = p.value.at(sequence, head / p.group);
+  auto best = at::full({rows.size(), 1}, kLowest, at::kFloat), total = at::zeros({rows.size(), 1}, at::kFloat);
+  auto result = at::zeros({rows.size(), v.size(1)}, at::kFloat);
+  const auto rescale = [&](const Tensor& better) {
+    const auto factor = (best - better).exp_();
+    best = better;
+    total.mul_(factor);
+    result.mul_(factor);
+  };
+  const auto memory = block_memory(rows);
+  const Span seen = p.seen(sequence, rows);
+  for (int64_t begin = seen.begin; begin < seen.end; begin += kColumns) {
+    const Span columns{begin, std::min(begin + kColumns, seen.end)};
+    auto s = p.scores(memory, sequence, head, rows, columns, q, q_rope);
+    const auto better = at::maximum(best, s.amax({1}, true));
+    if (begin == seen.begin)
+      best = better;
+    else
+      rescale(better);
+    raise(s.sub_(best));
+    total.add_(s.sum({1}, true));
+    if (p.drops()) s.mul_(p.kept(sequence, head, rows, columns));
+    result.addmm_(s, wide_rows(v, columns));
   }
-  return s;
+  if (p.in.sink) {
+    const auto sink = at::full({1, 1}, sink_of(p.in, head), at::kFloat);
+    rescale(at::maximum(best, sink));
+    total.add_((sink - best).exp_());
+  }
+  out.copy_(result.div_(total.masked_fill(total == 0, 1.0)));
+  if (max.defined()) max.copy_(best.expand_as(max));
+  if (sum.defined()) sum.copy_(total.expand_as(sum));
 }
 
-// The gradient of a head that several query heads shared.
-Tensor ungrouped(const Tensor& t, int64_t kv_heads) {
-  return t.size(1) == kv_heads ? t : t.unflatten(1, {kv_heads, -1}).sum({2});
+// Rows behind the last sequence of TND belong to none.
+void clear_rest(const Tensor& t, IntArrayRef ends) {
+  if (!ends.empty() && ends.back() < t.size(0)) t.slice(0, ends.back()).zero_();
 }
 
-// Without dropout the CPU's own fused kernel does it, never holding a whole matrix of scores. It gives the logarithm of
-// a row's sum; as a maximum with the sum 1 that is the same softmax.
-struct Fused {
-  Tensor query, key, value;
-  Optional mask;  // added to the scores
-  bool causal = false;
-  int64_t kv_heads = 0;
+std::vector<Task> tasks_of(const Problem& p) {
+  std::vector<Task> tasks;
+  for (const auto sequence : c10::irange(p.query.sequences()))
+    for (const auto head : c10::irange(p.query.heads()))
+      for (int64_t begin = 0; begin < p.query.rows(sequence); begin += kRows)
+        tasks.push_back({sequence, head, {begin, std::min(begin + kRows, p.query.rows(sequence))}});
+  return tasks;
+}
+
+// The sums of a gradient over blocks, in float32.
+struct Sums {
+  Tensor key, value, key_rope;
 };
 
-// From each row's first number to all of its repeats.
-void spread(const Tensor& max, const Optional& sum) {
-  const int64_t repeats = max.size(-1), rows = max.numel() / repeats;
-  auto* const values = max.mutable_data_ptr<float>();
-  for (int64_t row = 0; row < rows; row++) std::fill_n(values + row * repeats + 1, repeats - 1, values[row * repeats]);
-  if (sum && sum->numel()) std::fill_n(sum->mutable_data_ptr<float>(), sum->numel(), 1.0F);
+// The logarithm of each row's sum of exponentials. Where a row has seen nothing, any number does: all its scores are
+// hidden.
+Tensor logarithms(const Tensor& max, const Tensor& sum) {
+  const auto nothing = at::logical_or(sum <= 0, max == -std::numeric_limits<double>::infinity());
+  return (max + sum.log()).masked_fill_(nothing, 0.0);
 }
 
-// The logarithm of each row's sum, as (batch, sequence, heads).
-Tensor gathered(const Tensor& max, const Tensor& sum) {
-  auto result = at::empty({max.size(0), max.size(1), max.size(2)}, at::kFloat);
-  const int64_t repeats = max.size(-1);
-  const auto maxima = max.contiguous(), sums = sum.contiguous();
-  const auto *const m = maxima.const_data_ptr<float>(), *const s = sums.const_data_ptr<float>();
-  auto* const out = result.mutable_data_ptr<float>();
-  for (int64_t row = 0; row < result.numel(); row++) {
-    const float total = s[row * repeats];
-    out[row] = total == 1.0F ? m[row * repeats] : m[row * repeats] + std::log(total);
-  }
-  return result.transpose(1, 2);
-}
-
-// The fused kernels take a head for numbers that lie side by side.
-bool dense(const Tensor& t) { return t.stride(-1) == 1 || t.size(-1) == 1; }
-
-bool fits_fused(const Inputs& in) {
-  return dense(in.query) && dense(in.key) && dense(in.value) && !(in.drop_mask && in.keep_prob < 1) &&
-         in.query.numel() && in.key.numel() && in.query.size(-1) == in.key.size(-1) &&
-         in.key.sizes() == in.value.sizes();
-}
-
-Fused fused(const Inputs& in) {
-  Fused f;
-  const bool wide = worth_widening({in.query, in.key, in.value});
-  const auto heads = [&](const Tensor& t, int64_t count) {
-    return split_heads(wide ? widened(t) : t, in.layout, count);
-  };
-  f.query = heads(in.query, in.heads);
-  f.kv_heads = key_heads(in, f.query.size(3));
-  f.key = grouped(heads(in.key, f.kv_heads), in.heads);
-  f.value = grouped(heads(in.value, f.kv_heads), in.heads);
-  f.causal = in.sparse_mode == 2 && !in.pse;
-  if (in.pse) f.mask = in.pse->to(f.query.scalar_type());
-  const auto hide = f.causal ? std::nullopt : hidden(in, f.query.size(2), f.key.size(2));
-  if (hide) {
-    const auto base = f.mask ? *f.mask : at::zeros({1, 1, f.query.size(2), f.key.size(2)}, f.query.options());
-    f.mask = base.masked_fill(*hide, -std::numeric_limits<double>::infinity());
-  }
-  return f;
-}
-
-void forward_fused(Tensor& out, const Optional& softmax_max, const Optional& softmax_sum, const Inputs& in) {
-  const Fused f = fused(in);
-  // The kernel behind at::_scaled_dot_product_flash_attention_for_cpu, which would make an output and statistics of its
-  // own.
-  const bool keep = softmax_max && softmax_max->numel();
-  const auto& q = f.query;
-  const auto logsumexp = keep ? softmax_max->select(-1, 0) : at::empty({q.size(0), q.size(1), q.size(2)}, at::kFloat);
-  const auto result = out.scalar_type() == q.scalar_type() && dense(out) ? out : at::empty(out.sizes(), q.options());
-  at::native::flash_attention_kernel(at::kCPU, split_heads(result, in.layout, in.heads).transpose(1, 2),
-                                     logsumexp.transpose(1, 2), q, f.key, f.value, 0.0, f.causal, f.mask, in.scale);
-  if (!result.is_same(out)) out.copy_(result);
-  if (keep) spread(*softmax_max, softmax_sum);
-}
-
-// A gradient while it is added up: in the output itself, unless that is shorter or has a head for several query heads.
-class Gradient {
+class Backward {
  public:
-  Gradient(Tensor& out, const std::string& layout, int64_t heads, const Tensor& like)
-      : out_(split_heads(out, layout, heads)),
-        direct_(out_.sizes() == like.sizes() && out_.scalar_type() == like.scalar_type() && dense(out_)) {
-    sum_ = direct_ ? out_.zero_() : at::zeros(like.sizes(), like.options());
+  Backward(const Gradients& gradients, const Tensor& dy, const Tensor& out, const Statistics& statistics,
+           const Problem& p)
+      : p_(p),
+        in_(p.in),
+        max_(*statistics.max, p.query, in_.softmax_layout),
+        sum_(*statistics.sum, p.query, in_.softmax_layout),
+        given_(gradients) {
+    const auto like_query = [&](const Tensor& t) { return Heads(t, in_.layout, in_.heads, in_.q_ends); };
+    const auto like_key = [&](const Tensor& t) { return Heads(t, in_.layout, p.key.heads(), in_.kv_ends); };
+    dy_ = like_query(dy), out_ = like_query(out), dq_ = like_query(gradients.query);
+    dk_ = like_key(gradients.key), dv_ = like_key(gradients.value);
+    if (in_.query_rope) dq_rope_ = like_query(*gradients.query_rope), dk_rope_ = like_key(*gradients.key_rope);
+    if (gradients.pse && gradients.pse->numel()) dpse_ = at::zeros(gradients.pse->sizes(), at::kFloat);
+    if (gradients.sink && gradients.sink->numel())
+      dsink_ = at::zeros({p.query.sequences(), p.query.heads()}, at::kFloat);
   }
-  Tensor sequence_first() const { return sum_.transpose(1, 2); }
-  void finish() {
-    if (!direct_) out_.copy_(ungrouped(sum_, out_.size(1)));
+
+  void run() {
+    const int64_t heads = p_.key.heads();
+    // Blocks of a bias that several heads or sequences share are added up one after the other.
+    const bool parallel = !dpse_.defined() || in_.pse->numel() == whole_bias();
+    each(p_.key.sequences() * heads, parallel, [&](int64_t i) { key_head(i / heads, i % heads); });
+    if (dpse_.defined()) given_.pse->copy_(dpse_);
+    if (dsink_.defined()) given_.sink->copy_(dsink_.sum({0}));
   }
 
  private:
-  Tensor out_, sum_;
-  bool direct_;
-};
+  int64_t whole_bias() const {
+    return in_.layout == "TND" ? -1 : p_.query.sequences() * p_.query.heads() * p_.query.rows(0) * p_.key.rows(0);
+  }
 
-// Calls the kernel behind at::_scaled_dot_product_flash_attention_for_cpu_backward, for the same reason.
-void backward_fused(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Saved& saved, const Inputs& in) {
-  const Fused f = fused(in);
-  Gradient q(dq, in.layout, in.heads, f.query), k(dk, in.layout, f.kv_heads, f.key),
-      v(dv, in.layout, f.kv_heads, f.value);
-  const auto swap = [](const Tensor& t) { return t.transpose(1, 2); };
-  const auto whole = [&](const Tensor& t) {
-    const auto same = t.to(f.query.scalar_type());
-    return swap(split_heads(dense(same) ? same : same.contiguous(), in.layout, in.heads));
-  };
-  at::native::flash_attention_backward_kernel(at::kCPU, q.sequence_first(), k.sequence_first(), v.sequence_first(),
-                                              whole(dy), swap(f.query), swap(f.key), swap(f.value), whole(*saved.out),
-                                              gathered(*saved.max, *saved.sum), 0.0, f.causal, f.mask, in.scale);
-  q.finish();
-  k.finish();
-  v.finish();
-}
+  void key_head(int64_t sequence, int64_t head) {
+    const auto zeros = [](const Tensor& like) { return at::zeros(like.sizes(), at::kFloat); };
+    Sums sums{zeros(dk_.at(sequence, head)), zeros(dv_.at(sequence, head)), {}};
+    if (in_.key_rope) sums.key_rope = zeros(dk_rope_.at(sequence, head));
+    const int64_t length = p_.query.rows(sequence);
+    for (const auto member : c10::irange(p_.group))
+      for (int64_t begin = 0; begin < length; begin += kRows)
+        rows_of({sequence, head * p_.group + member, {begin, std::min(begin + kRows, length)}}, sums);
+    dk_.at(sequence, head).copy_(sums.key);
+    dv_.at(sequence, head).copy_(sums.value);
+    if (in_.key_rope) dk_rope_.at(sequence, head).copy_(sums.key_rope);
+  }
+
+  void rows_of(const Task& task, const Sums& sums) {
+    const auto [sequence, head, rows] = task;
+    const int64_t shared = head / p_.group;
+    const auto q = wide_rows(p_.query.at(sequence, head), rows), dy = wide_rows(dy_.at(sequence, head), rows);
+    const auto q_rope = in_.query_rope ? wide_rows(p_.query_rope.at(sequence, head), rows) : Tensor();
+    const auto statistic = [&](const Rows& all) { return wide_rows(all.at(sequence, head), rows).slice(1, 0, 1); };
+    const auto logs = logarithms(statistic(max_), statistic(sum_));
+    const auto inner = (dy * wide_rows(out_.at(sequence, head), rows)).sum({1}, true);
+    auto dq = at::zeros(q.sizes(), at::kFloat);
+    auto dq_rope = q_rope.defined() ? at::zeros(q_rope.sizes(), at::kFloat) : Tensor();
+    const auto memory = block_memory(rows), other = block_memory(rows);
+    const Span seen = p_.seen(sequence, rows);
+    for (int64_t begin = seen.begin; begin < seen.end; begin += kColumns) {
+      const Span columns{begin, std::min(begin + kColumns, seen.end)};
+      const auto part = [&](const Tensor& t) { return t.slice(0, columns.begin, columns.end); };
+      auto probabilities = p_.scores(memory, sequence, head, rows, columns, q, q_rope);
+      raise(probabilities.sub_(logs));
+      auto ds = as_block(other, rows, columns);
+      at::mm_out(ds, dy, wide_rows(p_.value.at(sequence, shared), columns).t());
+      if (p_.drops()) {
+        const auto kept = p_.kept(sequence, head, rows, columns);
+        ds.mul_(kept);
+        part(sums.value).addmm_(at::mul(probabilities, kept).t(), dy);
+      } else {
+        part(sums.value).addmm_(probabilities.t(), dy);
+      }
+      ds.sub_(inner).mul_(probabilities);
+      if (dpse_.defined()) add_bias(ds, task, columns);
+      dq.addmm_(ds, wide_rows(p_.key.at(sequence, shared), columns), 1, in_.scale);
+      part(sums.key).addmm_(ds.t(), q, 1, in_.scale);
+      if (q_rope.defined()) {
+        dq_rope.addmm_(ds, wide_rows(p_.key_rope.at(sequence, shared), columns), 1, in_.scale);
+        part(sums.key_rope).addmm_(ds.t(), q_rope, 1, in_.scale);
+      }
+    }
+    dq_.at(sequence, head).slice(0, rows.begin, rows.end).copy_(dq);
+    if (dq_rope.defined()) dq_rope_.at(sequence, head).slice(0, rows.begin, rows.end).copy_(dq_rope);
+    if (dsink_.defined()) {
+      const auto share = (at::full({1, 1}, sink_of(in_, head), at::kFloat) - logs).exp_();
+      dsink_.select(0, sequence).select(0, head).sub_((share * inner).sum());
+    }
+  }
+
+  void add_bias(const Tensor& ds, const Task& task, Span columns) {
+    auto block = p_.block(dpse_, task.sequence, task.head, task.rows, columns);
+    auto sum = ds;
+    if (block.size(0) == 1) sum = sum.sum({0}, true);
+    if (block.size(1) == 1) sum = sum.sum({1}, true);
+    block.add_(sum, in_.pse_type == 1 ? in_.scale : 1.0);
+  }
+
+  const Problem& p_;
+  const Inputs& in_;
+  Rows max_, sum_;
+  const Gradients& given_;
+  Heads dy_, out_, dq_, dk_, dv_, dq_rope_, dk_rope_;
+  Tensor dpse_, dsink_;
+};
 
 }  // namespace
 
-void forward(Tensor& out, const Optional& softmax_max, const Optional& softmax_sum, const Inputs& in) {
-  const auto contiguous = [](const Optional& t) { return !t || t->is_contiguous(); };
-  if (fits_fused(in) && contiguous(softmax_max) && contiguous(softmax_sum))
-    return forward_fused(out, softmax_max, softmax_sum, in);
-  const Scores s = scores(in);
-  store(out, at::matmul(s.dropped, s.value), in.layout, in.heads);
-  if (softmax_max && softmax_max->numel()) softmax_max->copy_(s.max.expand(softmax_max->sizes()));
-  if (softmax_sum && softmax_sum->numel()) softmax_sum->copy_(s.sum.expand(softmax_sum->sizes()));
+void forward(Tensor& out, const Statistics& statistics, const Inputs& in) {
+  const Problem p(in);
+  clear_rest(out, in.q_ends);
+  for (const auto& t : {statistics.max, statistics.sum})
+    if (t && t->numel()) clear_rest(*t, in.q_ends);
+  if (fits_fused(p)) return forward_fused(out, statistics, p);
+  const Heads results(out, in.layout, in.heads, in.q_ends);
+  const auto given = [&](const Optional& t) {
+    return t && t->numel() ? std::optional<Rows>(std::in_place, *t, p.query, in.softmax_layout) : std::nullopt;
+  };
+  const auto max = given(statistics.max), sum = given(statistics.sum);
+  const auto tasks = tasks_of(p);
+  each(static_cast<int64_t>(tasks.size()), true, [&](int64_t i) {
+    const auto& [sequence, head, rows] = tasks[i];
+    const auto part = [&](const Tensor& t) { return t.slice(0, rows.begin, rows.end); };
+    forward_rows(part(results.at(sequence, head)), max ? part(max->at(sequence, head)) : Tensor(),
+                 sum ? part(sum->at(sequence, head)) : Tensor(), p, tasks[i]);
+  });
 }
 
-void backward(Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& dy, const Saved& saved, const Inputs& in) {
-  if (fits_fused(in) && saved.complete()) return backward_fused(dq, dk, dv, dy, saved, in);
-  const Scores s = scores(in);
-  const auto grad = split_heads(dy, in.layout, in.heads).to(at::kFloat);
-  store(dv, ungrouped(at::matmul(s.dropped.transpose(2, 3), grad), s.kv_heads), in.layout, s.kv_heads);
-  auto dp = at::matmul(grad, s.value.transpose(2, 3));
-  if (s.keep.defined()) dp.mul_(s.keep);
-  const auto ds = s.probabilities * (dp - (dp * s.probabilities).sum({3}, true)) * in.scale;
-  store(dq, at::matmul(ds, s.key), in.layout, in.heads);
-  store(dk, ungrouped(at::matmul(ds.transpose(2, 3), s.query), s.kv_heads), in.layout, s.kv_heads);
+void backward(const Gradients& gradients, const Tensor& dy, const Optional& out, const Statistics& statistics,
+              const Inputs& in) {
+  const Problem p(in);
+  for (const auto& t : {Optional(gradients.query), gradients.query_rope})
+    if (t && t->numel()) clear_rest(*t, in.q_ends);
+  for (const auto& t : {Optional(gradients.key), Optional(gradients.value), gradients.key_rope})
+    if (t && t->numel()) clear_rest(*t, in.kv_ends);
+  const bool fused = fits_fused(p) && !(gradients.pse && gradients.pse->numel());
+  const auto run = [&](const Tensor& from, const Statistics& rows) {
+    fused ? backward_fused(gradients, dy, from, rows, p) : Backward(gradients, dy, from, rows, p).run();
+  };
+  if (statistics.complete() && out && out->numel()) return run(*out, statistics);
+  auto again = at::empty(dy.sizes(), at::kFloat);
+  const bool in_a_row = in.layout == "TND";
+  const auto rows = in_a_row ? std::vector<int64_t>{in.query.size(0), in.heads, 1}
+                             : std::vector<int64_t>{p.query.sequences(), in.heads, p.query.rows(0), 1};
+  const Statistics own{at::empty(rows, at::kFloat), at::empty(rows, at::kFloat)};
+  forward(again, own, in);
+  run(again, own);
 }
 
 }  // namespace softnpu::kernels::attention

@@ -7,15 +7,23 @@
 
 namespace softnpu::kernels::dropout {
 
+namespace {
+
+constexpr int64_t kAtOnce = int64_t{1} << 20;  // elements
+
+}  // namespace
+
 void generate(at::Tensor& mask, at::IntArrayRef shape, double p, uint64_t seed, uint64_t offset) {
   const int64_t count = c10::multiply_integers(shape);
   TORCH_CHECK(mask.numel() * 8 >= count, "mask has ", mask.numel() * 8, " bits, needs ", count);
-  auto keep = at::empty({count}, at::kByte);
-  random::bernoulli(keep, 1 - p, seed, offset);
-  const auto* bits = keep.const_data_ptr<uint8_t>();
   auto packed = at::zeros(mask.sizes(), at::kByte);
   auto* bytes = packed.mutable_data_ptr<uint8_t>();
-  for (int64_t i = 0; i < count; i++) bytes[i / 8] |= bits[i] << (i % 8);
+  auto keep = at::empty({std::min(count, kAtOnce)}, at::kByte);
+  const auto* bits = keep.const_data_ptr<uint8_t>();
+  for (int64_t begin = 0; begin < count; begin += kAtOnce, bytes += kAtOnce / 8) {
+    random::bernoulli(keep, 1 - p, seed, offset + 4 * begin);
+    for (int64_t i = 0; i < std::min(kAtOnce, count - begin); i++) bytes[i / 8] |= bits[i] << (i % 8);
+  }
   mask.copy_(packed);
 }
 

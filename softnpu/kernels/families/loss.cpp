@@ -28,6 +28,13 @@ void kl_div_backward(Tensor& out, const Tensor& grad_output, const Tensor& self,
   store(out, gradient.expand_as(self), grad_output, reduction);
 }
 
+void kl_div_target_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, const Tensor& target,
+                            int64_t reduction, bool log_target) {
+  const auto gradient = log_target ? target.exp() * (target + 1 - self)
+                                   : at::where(target > 0, target.log() + 1 - self, at::zeros({}, target.options()));
+  store(out, gradient.expand_as(target), grad_output, reduction);
+}
+
 void binary_cross_entropy_with_logits_backward(Tensor& out, const Tensor& grad_output, const Tensor& self,
                                                const Tensor& target, const Optional& weight, const Optional& pos_weight,
                                                int64_t reduction) {

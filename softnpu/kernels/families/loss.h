@@ -12,6 +12,8 @@ void l1_loss_backward(Tensor& out, const Tensor& grad_output, const Tensor& self
                       int64_t reduction);
 void kl_div_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, const Tensor& target,
                      int64_t reduction, bool log_target);
+void kl_div_target_backward(Tensor& out, const Tensor& grad_output, const Tensor& self, const Tensor& target,
+                            int64_t reduction, bool log_target);
 void binary_cross_entropy_with_logits_backward(Tensor& out, const Tensor& grad_output, const Tensor& self,
                                                const Tensor& target, const Optional& weight, const Optional& pos_weight,
                                                int64_t reduction);

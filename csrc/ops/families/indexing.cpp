@@ -1,0 +1,79 @@
+#include "ops/families/indexing.h"
+
+namespace npu::ops {
+
+at::ScalarType cast_type(const char* op, int64_t number) {
+  const bool known = (number >= 0 && number <= static_cast<int64_t>(at::kComplexDouble)) ||
+                     number == static_cast<int64_t>(at::kBool) || number == static_cast<int64_t>(at::kBFloat16) ||
+                     number == static_cast<int64_t>(at::kFloat8_e5m2) ||
+                     number == static_cast<int64_t>(at::kFloat8_e4m3fn);
+  TORCH_CHECK(known, op, ": dtype ", number, " is not one that the npu computes in; pass a torch.dtype");
+  return static_cast<at::ScalarType>(number);
+}
+
+void check_confusion(const char* op, const Tensor& input, at::IntArrayRef perm, at::IntArrayRef shape, bool first) {
+  const auto count = static_cast<int64_t>(perm.size());
+  const int64_t dims = first ? input.dim() : static_cast<int64_t>(shape.size());
+  std::vector<bool> seen(count);
+  for (const int64_t dim : perm) {
+    TORCH_CHECK(dim >= 0 && dim < count && !seen[dim], op, ": perm is ", perm, ", expected each of 0 to ", count - 1,
+                " once");
+    seen[dim] = true;
+  }
+  TORCH_CHECK(count == dims, op, ": perm has ", count, " entries, expected ", dims);
+  c10::SymInt numel = 1;
+  for (const int64_t size : shape) numel *= size;
+  TORCH_CHECK(numel == input.sym_numel(), op, ": shape is ", shape, ", expected one of ", input.sym_numel(),
+              " elements");
+}
+
+results::Dims confused_sizes(at::IntArrayRef perm, at::IntArrayRef shape, bool first) {
+  results::Dims sizes(shape.begin(), shape.end());
+  if (!first)
+    for (size_t i = 0; i < perm.size(); i++) sizes[i] = shape[perm[i]];
+  return sizes;
+}
+
+std::vector<int64_t> inverse(at::IntArrayRef perm) {
+  std::vector<int64_t> back(perm.size());
+  for (size_t i = 0; i < perm.size(); i++) {
+    TORCH_CHECK(perm[i] >= 0 && perm[i] < static_cast<int64_t>(perm.size()), "perm is ", perm, ", no permutation");
+    back[perm[i]] = static_cast<int64_t>(i);
+  }
+  return back;
+}
+
+std::vector<int64_t> back_shape(at::IntArrayRef perm, at::IntArrayRef shape, bool first) {
+  std::vector<int64_t> sizes = shape.vec();
+  if (!first) return sizes;
+  TORCH_CHECK(perm.size() == shape.size(), "npu_confusion_transpose_backward: perm has ", perm.size(),
+              " entries, expected ", shape.size());
+  for (size_t i = 0; i < perm.size(); i++) sizes[i] = shape[perm[i]];
+  return sizes;
+}
+
+void check_gather(const Tensor& input, const Tensor& index) {
+  TORCH_CHECK(input.dim() >= 1, "npu_gather_sparse_index: input has no dimensions");
+  TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt, "npu_gather_sparse_index: index is ",
+              index.scalar_type(), ", expected int64 or int32");
+  TORCH_CHECK(input.dim() + index.dim() <= 9, "npu_gather_sparse_index: the result has ", input.dim() + index.dim() - 1,
+              " dimensions, expected at most 8");
+}
+
+results::Dims gathered_sizes(const Tensor& input, const Tensor& index) {
+  results::Dims sizes = results::dims(index);
+  sizes.append(input.sym_sizes().begin() + 1, input.sym_sizes().end());
+  return sizes;
+}
+
+Tensor rows_of(const Tensor& grad, const Tensor& table) {
+  std::vector<int64_t> sizes = table.sizes().vec();
+  sizes[0] = grad.dim() < table.dim() - 1 || table.numel() == 0 ? 0 : -1;
+  return grad.reshape(sizes);
+}
+
+c10::SymIntArrayRef input_metadata_sizes(const torch::autograd::Edge& edge) {
+  return edge.function->input_metadata(edge.input_nr).shape_as_dim_vector();
+}
+
+}  // namespace npu::ops

@@ -1,0 +1,51 @@
+// Operators that are a kernel and a collective, one after the other on the stream of the call. A table states the
+// collective under `collectives`; it is submitted through HCCL's C functions.
+#pragma once
+
+#include "hccl.h"
+#include "kernels/engine/plan.h"
+
+namespace softnpu::kernels {
+
+struct Collective {
+  enum class Kind : uint8_t { all_gather, all_reduce, reduce_scatter, all_to_all_v } kind;
+  HcclComm communicator;
+  const void* send;  // device addresses
+  const void* recv;
+  uint64_t count;  // of elements, as the C function has it
+  HcclDataType type;
+  std::array<std::vector<uint64_t>, 4> tables = {};  // counts and offsets of all_to_all_v: sent, received
+
+  // What is reduced comes behind the kernel.
+  bool comes_first() const { return kind == Kind::all_gather || kind == Kind::all_to_all_v; }
+  void submit(aclrtStream stream) const;  // throws Failure
+};
+
+// For the tables. `group` names a communicator of the tensors' card; the kernel's result is added up, and scattered
+// from the workspace. Throw Failure for what does not fit the number of ranks.
+Collective all_gather(const std::string& group, const Tensor& send, const Tensor& recv);
+Collective all_reduce(const std::string& group, const Tensor& result);
+Collective reduce_scatter(const std::string& group, const Call& call, const Tensor& result);
+// Rows for the experts of each rank, all of rank 0 first.
+Collective all_to_all_v(const std::string& group, at::IntArrayRef send_counts, at::IntArrayRef recv_counts,
+                        const Tensor& send, const Tensor& recv);
+
+// The call's workspace as a tensor of the kernel.
+Tensor scratch(const Call& call, at::IntArrayRef sizes, at::ScalarType type);
+
+int launch(const Operator& op, Collective (*collective)(Call&), void* workspace, uint64_t workspace_size,
+           aclOpExecutor* executor, aclrtStream stream);
+
+}  // namespace softnpu::kernels
+
+namespace softnpu::kernels::require {
+
+void product(const Tensor& a, const Tensor& b, int64_t rows, const Tensor& out);  // out is [rows, columns of b]
+void dense(const Tensor& t, const char* name);
+void sum(const std::string& reduction);
+void sent(const Tensor& t, const char* name, at::IntArrayRef counts,
+          const char* of);  // as many rows as counts add up to
+// Phase one: the kernel needs a result of its own before it is scattered.
+void scratch(Call& call, const Tensor& a, const Tensor& b);
+
+}  // namespace softnpu::kernels::require

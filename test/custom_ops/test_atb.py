@@ -1,0 +1,167 @@
+"""torch.ops.atb.*, which the official plugin runs on ATB: results against plain torch, and the schemas."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_npu
+
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "ops")]
+import cases_cache as cache  # noqa: E402
+import cases_inference as inference  # noqa: E402
+import counters  # noqa: E402
+from test_custom_ops import to  # noqa: E402
+
+from torch_npu.custom_ops.schemas import ATB  # noqa: E402
+
+OFFICIAL = {line.partition("(")[0]: line for line in (Path(__file__).parent / "official_atb_schemas.txt").read_text().splitlines()}
+# Three sequences, blocks of four tokens, two heads of keys for four of queries.
+QUERY, KEYS, VALUES = torch.randn(3, 4, 8), torch.randn(4, 4, 2, 8), torch.randn(4, 4, 2, 8)
+
+
+@pytest.mark.parametrize("name", [schema.partition("(")[0] for schema in ATB])
+def test_schema(name):
+    packet, _, overload = name.partition(".")
+    assert str(getattr(getattr(torch.ops.atb, packet), overload or "default")._schema) == str(
+        torch._C.parse_schema(OFFICIAL[f"atb::{name}"])
+    )
+
+
+def test_names_of_the_package():
+    from torch_npu.op_plugin.atb._atb_ops import _register_atb_extensions
+
+    _register_atb_extensions()
+    assert torch_npu._npu_paged_attention is torch.ops.atb._npu_paged_attention
+    assert torch_npu.atb.npu_paged_cache_load is torch.ops.atb.npu_paged_cache_load
+    with pytest.raises(AttributeError, match="npu_ring_mla"):
+        torch_npu.atb.npu_ring_mla  # noqa: B018
+
+
+def test_keys_and_values_go_to_their_slots():
+    caches = [torch.zeros(cache.NORM).npu() for _ in range(2)]
+    arguments = to("npu", (cache.TOKENS, cache.VALUES))
+    torch_npu._npu_reshape_and_cache(
+        key=arguments[0], value=arguments[1], key_cache=caches[0], value_cache=caches[1], slot_indices=cache.SLOTS.npu()
+    )
+    for written, tokens in zip(caches, (cache.TOKENS, cache.VALUES)):
+        assert torch.equal(written.cpu(), cache.at_slots(torch.zeros(cache.NORM), tokens, cache.SLOTS))
+    alone = torch.zeros(cache.NORM).npu()
+    torch_npu._npu_reshape_and_cache_siso(arguments[0], alone, cache.SLOTS.npu())
+    assert torch.equal(alone, caches[0])
+
+
+def paged_reference():
+    return inference.fused(
+        QUERY.unsqueeze(2),
+        KEYS.flatten(2),
+        VALUES.flatten(2),
+        num_heads=4,
+        num_key_value_heads=2,
+        scale=0.3,
+        input_layout="BNSD",
+        block_table=inference.TABLE,
+        actual_seq_lengths_kv=inference.KV_LENGTHS,
+    )[0].squeeze(2)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-5), (torch.float16, 4e-3), (torch.bfloat16, 3e-2)], ids=str)
+def test_paged_attention_in_one_launch(dtype, tolerance):
+    query, keys, values, table = (t.npu() for t in (QUERY.to(dtype), KEYS.to(dtype), VALUES.to(dtype), inference.TABLE))
+    arguments = {
+        "query": query,
+        "key_cache": keys,
+        "value_cache": values,
+        "num_kv_heads": 2,
+        "num_heads": 4,
+        "scale_value": 0.3,
+        "block_table": table,
+        "context_lens": torch.tensor(inference.KV_LENGTHS, dtype=torch.int32),
+        "out": torch.empty_like(query),
+    }
+    workspace = torch_npu._npu_paged_attention_get_workspace(**arguments)
+    torch_npu._npu_paged_attention(**arguments, workspace=workspace)
+    torch.npu.synchronize()
+    with counters.Counted() as counted:
+        torch_npu._npu_paged_attention(**arguments)
+        torch.npu.synchronize()
+    assert (counted.tasks, counted.d2h_copies, counted.h2d_copies) == (1, 0, 0)
+    torch.testing.assert_close(arguments["out"].cpu().float(), paged_reference(), rtol=tolerance, atol=tolerance)
+    second = torch.ops.atb._npu_paged_attention_v2(
+        query,
+        keys,
+        table,
+        inference.KV_LENGTHS,
+        value_cache=values,
+        num_heads=4,
+        num_kv_heads=2,
+        scale_value=0.3,
+        out=torch.empty_like(query),
+    )
+    assert torch.equal(second, arguments["out"])
+
+
+def test_a_mask_of_paged_attention_is_refused():
+    with pytest.raises(NotImplementedError, match="_npu_paged_attention_v2 does not support mask, mask_type"):
+        torch.ops.atb._npu_paged_attention_v2(
+            QUERY.npu(),
+            KEYS.npu(),
+            inference.TABLE.npu(),
+            inference.KV_LENGTHS,
+            value_cache=VALUES.npu(),
+            mask=torch.zeros(3, 4, 1, 8).npu(),
+            mask_type=2,
+            num_heads=4,
+            num_kv_heads=2,
+            out=QUERY.npu(),
+        )
+
+
+@pytest.mark.parametrize("cumulative", [False, True])
+def test_tokens_are_loaded_from_pages(cumulative):
+    key_cache, value_cache, tables, lengths, key, value = cache.GATHER
+    lengths = torch.tensor([0, 4, 9], dtype=torch.int32) if cumulative else lengths
+    starts = torch.tensor([3, 0], dtype=torch.int32)
+    expected = cache.pages(key_cache, value_cache, tables, lengths, key, value, seq_offset=starts, is_seq_lens_cumsum=cumulative)
+    arguments = to("npu", (key_cache, value_cache, tables, lengths))
+    made = torch_npu.atb.npu_paged_cache_load(*arguments, seq_starts=starts.npu(), cumsum=cumulative)
+    given = to("npu", (key, value))
+    torch_npu.atb.npu_paged_cache_load(*arguments, seq_starts=starts.npu(), cumsum=cumulative, key=given[0], value=given[1])
+    for a, b, e in zip(made, given, expected):
+        assert torch.equal(a.cpu(), e) and torch.equal(b.cpu(), e)
+
+
+def test_sequences_in_a_row_see_themselves():
+    q, k, v = torch.randn(5, 4, 8), torch.randn(5, 2, 8), torch.randn(5, 2, 8)
+    expected = inference.fused(
+        q, k, v, num_heads=4, num_key_value_heads=2, scale=0.3, input_layout="TND", actual_seq_lengths=[2, 5], actual_seq_lengths_kv=[2, 5]
+    )[0]
+    for operator, options in ((torch_npu._npu_flash_attention_unpad, {}), (torch_npu._npu_flash_attention_unpad_v2, {"kernel_type": 1})):
+        out = torch.empty_like(q).npu()
+        operator(
+            query=q.npu(),
+            key=k.npu(),
+            value=v.npu(),
+            seq_len=torch.tensor([2, 3], dtype=torch.int32),
+            scale_value=0.3,
+            num_heads=4,
+            num_kv_heads=2,
+            out=out,
+            **options,
+        )
+        torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("halves", [True, False])
+def test_positions_rotate_in_place(halves):
+    positions, query, key, angles = torch.tensor([3, 0, 5]), torch.randn(3, 16), torch.randn(3, 8), torch.randn(6, 4)
+    table = torch.cat([angles.cos(), angles.sin()], -1)
+    q, k = query.npu(), key.npu()
+    torch_npu._npu_rotary_embedding(positions.npu(), q, k, 8, table.npu(), halves)
+    for actual, before in ((q, query), (k, key)):
+        heads = before.view(3, -1, 8)
+        number = torch.complex(*((heads[..., :4], heads[..., 4:]) if halves else (heads[..., ::2], heads[..., 1::2])))
+        turned = number * torch.polar(torch.ones(3, 1, 4), angles[positions][:, None])
+        expected = torch.cat([turned.real, turned.imag], -1) if halves else torch.stack([turned.real, turned.imag], -1).flatten(-2)
+        torch.testing.assert_close(actual.cpu(), expected.reshape(before.shape), rtol=1e-4, atol=1e-5)

@@ -1,0 +1,83 @@
+"""torch_npu.HiFloat8Tensor: 8 bits a number, any operator, gradients as if nothing had been rounded."""
+
+import pickle
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_npu
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "custom_ops"))
+import cases_mx as oracle  # noqa: E402
+
+X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
+
+
+def rounded(x):
+    codes = oracle.to_codes(x, oracle.HIF8, "round").long()
+    numbers = torch.tensor([(-1 if code > 127 else 1) * oracle.NUMBERS[oracle.HIF8][code % 128] for code in range(256)])
+    return numbers[codes]
+
+
+def make(x=X):
+    return torch_npu.HiFloat8Tensor.to_hifloat8(x.npu())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_numbers_are_rounded_and_come_back(dtype):
+    t = make(X.to(dtype))
+    assert (t.dtype, t.shape, t.device.type, t._data.dtype) == (dtype, X.shape, "npu", torch.uint8)
+    assert torch.equal(t.from_hifloat8().cpu().float(), rounded(X.to(dtype)))
+    assert [t.float().dtype, t.half().dtype, t.bfloat16().dtype] == [torch.float32, torch.float16, torch.bfloat16]
+    assert type(t.cpu()) is torch.Tensor
+    assert repr(t).startswith("HiFloat8Tensor(data=tensor(")
+
+
+def test_operators_compute_in_the_wider_type():
+    t, wide = make(), rounded(X)
+    torch.testing.assert_close((t @ t.t()).cpu(), wide @ wide.t())
+    torch.testing.assert_close((t + 1).cpu(), wide + 1)
+    assert type(t + 1) is torch.Tensor
+
+
+@pytest.mark.parametrize("move", [lambda t: t.view(6, 4), lambda t: t.t(), lambda t: t[1:3], lambda t: t.transpose(0, 1),
+                                  lambda t: t.clone(), lambda t: t.reshape(24), lambda t: t.detach(), lambda t: t[2],
+                                  lambda t: t.t().contiguous()])
+def test_moves_keep_the_codes(move):
+    moved = move(make())
+    assert type(moved) is torch_npu.HiFloat8Tensor
+    assert torch.equal(moved.float().cpu(), move(rounded(X)))
+
+
+def test_what_is_written_is_rounded():
+    t = make()
+    t.mul_(3)
+    assert torch.equal(t.float().cpu(), rounded(rounded(X) * 3))
+    t.copy_(X.npu() * 5)
+    assert torch.equal(t.float().cpu(), rounded(X * 5))
+    t.data = X.npu()
+    assert torch.equal(t.float().cpu(), rounded(X))
+    t[1:3].zero_()
+    assert t.float()[1:3].abs().sum() == 0
+    plain = torch.zeros(4, 6).npu()
+    plain.copy_(t)
+    assert torch.equal(plain.cpu(), t.float().cpu())
+
+
+def test_gradients_pass():
+    x = X.npu().requires_grad_()
+    torch_npu.HiFloat8Tensor.to_hifloat8(x).from_hifloat8().square().sum().backward()
+    torch.testing.assert_close(x.grad.cpu(), 2 * rounded(X))
+
+
+def test_pickle():
+    t = pickle.loads(pickle.dumps(make()))
+    assert type(t) is torch_npu.HiFloat8Tensor
+    assert torch.equal(t.float().cpu(), rounded(X))
+
+
+def test_wrong_data_is_refused():
+    with pytest.raises(ValueError, match="data is of type torch.float32, expected one of 8 bits"):
+        torch_npu.HiFloat8Tensor(data=X)

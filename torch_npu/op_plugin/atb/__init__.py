@@ -1,0 +1,1 @@
+"""See torch_npu/custom_ops/atb.py for the operators."""
