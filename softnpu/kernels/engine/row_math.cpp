@@ -110,17 +110,6 @@ void narrow(const at::Tensor& to, int64_t at, const float* from, int64_t n) {
   }
 }
 
-VECTORS float sum(const float* x, int64_t n) {
-  float lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int64_t j = 0; j < kLanes; j++) lanes[j] += x[i + j];
-  float total = 0;
-  for (; i < n; i++) total += x[i];
-  for (const float lane : lanes) total += lane;
-  return total;
-}
-
 VECTORS float square_sum(const float* x, int64_t n) {
   float lanes[kLanes] = {};
   int64_t i = 0;
@@ -136,34 +125,12 @@ VECTORS void add(float* to, const float* x, const float* y, int64_t n) {
   for (int64_t i = 0; i < n; i++) to[i] = x[i] + y[i];
 }
 
-VECTORS void scale(float* to, const float* x, float factor, int64_t n) {
-  for (int64_t i = 0; i < n; i++) to[i] = factor * x[i];
-}
-
 VECTORS void scale(float* to, const float* x, const float* w, float f, int64_t n) {
   for (int64_t i = 0; i < n; i++) to[i] = f * x[i] * w[i];
 }
 
 VECTORS void silu_multiply(float* to, const float* gate, const float* x, int64_t n) {
   for (int64_t i = 0; i < n; i++) to[i] = gate[i] / (1.0f + exponential(-gate[i])) * x[i];
-}
-
-VECTORS float exponentials(float* to, const float* x, float most, int64_t n) {
-  for (int64_t i = 0; i < n; i++) to[i] = exponential(x[i] - most);
-  float lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int64_t j = 0; j < kLanes; j++) lanes[j] += to[i + j];
-  float total = 0;
-  for (; i < n; i++) total += to[i];
-  for (const float lane : lanes) total += lane;
-  return total;
-}
-
-VECTORS float largest(const float* x, int64_t n) {
-  float most = -std::numeric_limits<float>::infinity();
-  for (int64_t i = 0; i < n; i++) most = x[i] > most ? x[i] : most;
-  return most;
 }
 
 }  // namespace softnpu::kernels::row

@@ -27,16 +27,10 @@ inline float* place(float* buffer, const at::Tensor& to, int64_t at) {
   return to.scalar_type() == at::kFloat ? to.mutable_data_ptr<float>() + at : buffer;
 }
 
-float sum(const float* x, int64_t n);
 float square_sum(const float* x, int64_t n);
 void add(float* to, const float* x, const float* y, int64_t n);               // to = x + y
-void scale(float* to, const float* x, float factor, int64_t n);               // to = factor * x
 void scale(float* to, const float* x, const float* w, float f, int64_t n);    // to = f * x * w
 void silu_multiply(float* to, const float* gate, const float* x, int64_t n);  // to = gate * sigmoid(gate) * x
-// to = exp(x - most); returns the sum.
-float exponentials(float* to, const float* x, float most, int64_t n);
-float largest(const float* x, int64_t n);
-
 // A buffer of one thread.
 using Buffer = std::vector<float>;
 
