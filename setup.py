@@ -34,7 +34,7 @@ def jobs():
     return max(1, min(len(os.sched_getaffinity(0)), memory // (3 << 29)))
 
 
-def configure():
+def configure(unity):
     cmake = preflight.find_tool("cmake")
     ninja = preflight.find_tool("ninja")
     options = [
@@ -42,6 +42,7 @@ def configure():
         f"-DPython_EXECUTABLE={sys.executable}",
         f"-DNPU_ABI_VERSION={os.environ.get('_ABI_VERSION', '')}",
         f"-DNPU_WERROR={os.environ.get('NPU_WERROR', 'OFF')}",
+        f"-DNPU_UNITY={'ON' if unity else 'OFF'}",
     ]
     options += ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"] if ninja else ["-G", "Unix Makefiles"]
     ccache = shutil.which("ccache")
@@ -69,7 +70,7 @@ class CMakeBuild(build_ext):
     def run(self):
         preflight.require()
         try:
-            cmake = configure()
+            cmake = configure(unity=not self.inplace)  # a contributor compiles one file many times
             subprocess.run([cmake, "--build", str(BUILD), "--parallel", str(jobs())], check=True)
             if self.inplace:
                 self.link_into_checkout()

@@ -50,6 +50,8 @@ int aclDestroyScalarList(const aclScalarList* array);
 int aclDestroyTensor(const aclTensor* tensor);
 void aclDestroyTensorDesc(const aclTensorDesc* desc);
 int aclDestroyTensorList(const aclTensorList* array);
+int aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor* source, int format, int data_type, int64_t** storage_dims,
+                                             uint64_t* storage_dims_num, int* actual_format);
 int aclGetViewShape(const aclTensor* tensor, int64_t** view_dims, uint64_t* view_dims_num);
 void AddTensorAddrToCachedList(void* addr);  // looked up by the official client (name seen in its string table)
 

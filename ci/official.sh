@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs test/official with the unmodified official torch-npu wheel, a client of the CANN ABI written by others, on softnpu.
-# Arguments choose modules or checks. Skips, with a message, only if the wheel cannot be downloaded. Environment:
+# Arguments choose modules or checks; without any, the client's calls are compared with the adapter's too. Skips, with a
+# message, only if the wheel cannot be downloaded. Environment:
 #   OFFICIAL_VENV    the client's virtual environment, made on the first run (default build/official)
 #   SOFTNPU_PREFIX   a folder with lib64/libsoftnpu.so (default that of build/, else of the installed torch_npu)
 set -euo pipefail
@@ -43,4 +44,10 @@ unset ASCEND_HOME_PATH ASCEND_TOOLKIT_HOME
 TORCH_NPU_RUNTIME=soft
 # shellcheck source=/dev/null
 . "$softnpu/set_env.sh"
-exec "$venv/bin/python" "$here/test/official/run.py" "$@"
+status=0
+env -u PYTHONPATH "$venv/bin/python" "$here/test/official/run.py" "$@" || status=1  # not the torch_npu of a checkout
+# The same calls from this project's torch_npu, if python3 has it.
+if [ $# -eq 0 ] && (cd / && python3 -c 'import torch_npu') 2>/dev/null; then
+  python3 "$here/test/official/calls.py" "$venv/bin/python" || status=1
+fi
+exit $status

@@ -39,3 +39,12 @@ if(NPU_SANITIZE)
   add_compile_options(-fsanitize=${NPU_SANITIZE} -fno-omit-frame-pointer -g -O1)
   add_link_options(-fsanitize=${NPU_SANITIZE})
 endif()
+
+# Each file costs more than a second for torch's headers alone. Families stay by themselves: they are written apart from
+# each other, and their local names may meet.
+function(npu_unity target)
+  if(NPU_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()

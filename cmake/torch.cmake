@@ -1,4 +1,5 @@
 # Imported targets for the torch package of the chosen Python, without torch's own CMake files (and their flags).
+#   torch::openmp  the OpenMP runtime that torch itself uses, for at::parallel_for   softnpu/kernels
 #   torch::cpu     headers, libtorch_cpu, libc10          csrc/, softnpu/kernels
 #   torch::python  torch::cpu + libtorch_python, Python.h  csrc/python only
 find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
@@ -32,3 +33,12 @@ target_link_libraries(torch::cpu INTERFACE torch::torch_cpu torch::c10)
 add_library(torch::python INTERFACE IMPORTED GLOBAL)
 target_include_directories(torch::python SYSTEM INTERFACE ${Python_INCLUDE_DIRS})
 target_link_libraries(torch::python INTERFACE torch::cpu torch::torch_python)
+
+# A second OpenMP runtime in the process would bring threads of its own. The thread sanitizer knows neither.
+file(GLOB openmp_runtime "${NPU_TORCH_ROOT}/lib/libgomp*.so*" "${NPU_TORCH_ROOT}.libs/libgomp*.so*")
+add_library(torch::openmp INTERFACE IMPORTED GLOBAL)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND openmp_runtime AND NOT NPU_SANITIZE STREQUAL "thread")
+  list(GET openmp_runtime 0 openmp_runtime)
+  target_compile_options(torch::openmp INTERFACE -fopenmp)
+  target_link_libraries(torch::openmp INTERFACE "${openmp_runtime}")
+endif()

@@ -65,10 +65,8 @@ def __getattr__(name: str):
         return function
     if name in custom_ops.ATB_NAMES and name.startswith("_"):
         return getattr(_torch.ops.atb, name)
-    from torch_npu.custom_ops.refused import OFFICIAL
-
-    if name in OFFICIAL:
-        raise AttributeError(f"{name} is a custom operator of the official plugin that torch_npu does not have: see docs/custom_ops.md")
+    if name in custom_ops.REFUSED:  # an AttributeError, so that hasattr is truthful
+        raise AttributeError(f"torch_npu.{name} is not supported: {custom_ops.REFUSED[name]}; docs/custom_ops.md lists what is")
     raise AttributeError(f"module 'torch_npu' has no attribute '{name}'")
 
 

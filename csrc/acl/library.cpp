@@ -15,6 +15,7 @@
 
 #include "acl/config.h"
 #include "acl/op_compiler.h"
+#include "acl/runtime_symbol.h"
 
 namespace npu::acl {
 
@@ -215,6 +216,11 @@ void* op_symbol(const char* name) {
 
 void* hccl_symbol(const char* name) {
   static void* const handle = open_library(loaded_library().choice, "libhccl.so");
+  return dlsym(handle, name);
+}
+
+void* runtime_symbol(const char* name) {
+  static void* const handle = open_library(loaded_library().choice, "libascendcl.so");
   return dlsym(handle, name);
 }
 

@@ -11,6 +11,7 @@
 
 #include "acl/check.h"
 #include "acl/library.h"
+#include "aclnn/format.h"
 #include "aclnn/op.h"
 #include "memory/caching_allocator.h"
 #include "profiler/kernel_trace.h"
@@ -210,13 +211,19 @@ C10_NOINLINE static void launch_traced(AclOp& op, PhaseOne phase_one, Packer& a)
   launch_untraced(op, phase_one, a);
 }
 
-void launch(AclOp& op, PhaseOne phase_one, Packer& a) {
+static void launch_plain(AclOp& op, PhaseOne phase_one, Packer& a) {
   if (C10_UNLIKELY(kernel_trace::recording.load(std::memory_order_relaxed))) return launch_traced(op, phase_one, a);
   launch_untraced(op, phase_one, a);
 }
 
+void launch(AclOp& op, PhaseOne phase_one, Packer& a) {
+  if (C10_UNLIKELY(a.formatted != nullptr)) return formats::launch(op, phase_one, a, &launch_plain);
+  launch_plain(op, phase_one, a);
+}
+
 std::vector<std::vector<int64_t>> launch_and_read_shapes(AclOp& op, PhaseOne phase_one, Packer& a, int outputs) {
   if (C10_UNLIKELY(!op.phase_two)) resolve(op);
+  const auto ordered = formats::order(a);
   task_queue::drain();
   tell_determinism(deterministic_bit());
   Unpacker arguments(a.words.data() + 1, a.addresses.data());

@@ -10,13 +10,15 @@
 #include "acl/check.h"
 #include "acl/library.h"
 #include "aclnn/stored.h"
+#include "runtime/storage_format.h"
 
 namespace npu::ops {
 
 namespace {
 
 // Word layouts. 0 stands for an absent object; every other object begins with a non-zero head word.
-//   tensor        1 | dtype << 8 | dim << 16, sizes, strides, offset, storage bytes
+//   tensor        1 | dtype << 8 | dim << 16, sizes, strides, offset, storage bytes; one in a private format has
+//                 format << 32 | count << 48 in its head as well, and then that many sizes of its storage
 //   tensor list   2 | count << 8, then each tensor or 0
 //   scalar        3 | dtype << 8, 2 words of value
 //   scalar list   4 | count << 8, then each scalar
@@ -60,7 +62,23 @@ void Packer::add(const at::Tensor& t) {
   const auto& storage = impl->unsafe_storage();
   w[2 + 2 * dim] = storage.nbytes();
   addresses.push_back(const_cast<void*>(storage.data()));
+  if (C10_UNLIKELY(!storage.resizable())) note_format(t, at);
 }
+
+void Packer::note_format(const at::Tensor& t, size_t word) {
+  if (!formats::layout_of(t)) return;
+  if (!formatted) formatted = std::make_unique<std::vector<FormattedArgument>>();
+  formatted->push_back({word, addresses.size() - 1, t});
+}
+
+void Packer::describe(size_t word, aclFormat format, c10::IntArrayRef stored) {
+  uint64_t* head = words.data() + word;
+  const uint64_t dim = *head >> 16;
+  *head |= static_cast<uint64_t>(format) << 32 | static_cast<uint64_t>(stored.size()) << 48;
+  words.insert(words.begin() + static_cast<int64_t>(word + 3 + 2 * dim), stored.begin(), stored.end());
+}
+
+void Packer::rename(const void* op) { words[0] = (words[0] & ~kAddressBits) | reinterpret_cast<uint64_t>(op); }
 
 void add_stored(Packer& packer, const at::Tensor& t, aclDataType type) {
   if (!t.defined()) return packer.add_null();
@@ -154,11 +172,12 @@ const aclTensor* Unpacker::tensor() {
   const uint64_t head = *word_++;
   if (head == 0) return nullptr;
   const auto dtype = static_cast<aclDataType>(head >> 8 & 0xff);
-  const uint64_t dim = head >> 16;
+  const uint64_t dim = head >> 16 & 0xffff, blocks = head >> 48;
   const auto* sizes = reinterpret_cast<const int64_t*>(word_);
   const auto* strides = sizes + dim;
   const int64_t offset = strides[dim], bytes = strides[dim + 1];
-  word_ += 2 * dim + 2;
+  word_ += 2 * dim + 2 + blocks;
+  if (starts_) return nullptr;
   static constexpr uint8_t kItem[] = {4, 2, 1, 4, 1, 1, 2, 2, 4, 8, 8, 8, 1};
   int64_t item = 1;
   if (dtype <= ACL_BOOL)
@@ -172,13 +191,17 @@ const aclTensor* Unpacker::tensor() {
   else if (dtype == ACL_COMPLEX128)
     item = 16;
   const int64_t storage = bytes / item;
-  auto* t = acl::api().aclCreateTensor(sizes, dim, dtype, strides, offset, ACL_FORMAT_ND, &storage, 1, *address_++);
+  const auto format = blocks ? static_cast<aclFormat>(head >> 32 & 0xffff) : ACL_FORMAT_ND;
+  const int64_t* stored = blocks ? strides + dim + 2 : &storage;
+  auto* t = acl::api().aclCreateTensor(sizes, dim, dtype, strides, offset, format, stored,
+                                       std::max<uint64_t>(blocks, 1), *address_++);
   TORCH_CHECK(t, "aclCreateTensor failed: ", acl::api().aclGetRecentErrMsg());
   return t;
 }
 
 template <>
 const aclTensor* Unpacker::take() {
+  if (starts_) starts_->push_back(word_);
   auto* t = tensor();
   if (t) owned_.emplace_back(t, destroy_tensor);
   return t;
@@ -186,10 +209,12 @@ const aclTensor* Unpacker::take() {
 
 template <>
 const aclTensorList* Unpacker::take() {
+  if (starts_) starts_->push_back(word_);
   const uint64_t head = *word_++;
   if (head == 0) return nullptr;
   c10::SmallVector<const aclTensor*, 16> tensors;
   for (uint64_t i = 0; i < head >> 8; i++) tensors.push_back(tensor());
+  if (starts_) return nullptr;
   auto* list = acl::api().aclCreateTensorList(tensors.data(), tensors.size());
   owned_.emplace_back(list, destroy_tensor_list);  // a list owns its elements
   return list;

@@ -13,13 +13,22 @@
 #include <c10/util/OptionalArrayRef.h>
 #include <c10/util/SmallVector.h>
 
+#include <array>
 #include <bit>
+#include <memory>
 #include <string_view>
+#include <vector>
 
 #include "aclnn.h"
 #include "aclnn/dtype.h"
 
 namespace npu::ops {
+
+// A tensor in a private format: where its description and its address stand. See runtime/storage_format.h.
+struct FormattedArgument {
+  size_t word, address;
+  at::Tensor tensor;
+};
 
 class Packer {
  public:
@@ -37,16 +46,25 @@ class Packer {
   void add_bools(c10::ArrayRef<bool> bools);
   void add(std::string_view text);
   void add_word(uint64_t w) { words.push_back(w); }
+  // Says of the tensor at `word` that its memory is in a private format.
+  void describe(size_t word, aclFormat format, c10::IntArrayRef stored);
+  void rename(const void* op);  // makes this a call of another operator
 
   c10::SmallVector<uint64_t, 128> words;
   c10::SmallVector<void*, 12> addresses;
-  c10::DeviceIndex device = -1;  // of the first tensor
+  c10::DeviceIndex device = -1;                               // of the first tensor
+  std::unique_ptr<std::vector<FormattedArgument>> formatted;  // null for nearly every call
+
+ private:
+  void note_format(const at::Tensor& t, size_t word);
 };
 
 // Rebuilds C arguments from packed words; owns the ACL objects it creates.
 class Unpacker {
  public:
   Unpacker(const uint64_t* words, void* const* addresses) : word_(words), address_(addresses) {}
+  // Makes no tensors, but lists where they begin.
+  Unpacker(const uint64_t* words, std::vector<const uint64_t*>* starts) : word_(words), starts_(starts) {}
   ~Unpacker();
   template <class C>
   C take();
@@ -56,7 +74,8 @@ class Unpacker {
  private:
   const aclTensor* tensor();
   const uint64_t* word_;
-  void* const* address_;
+  void* const* address_ = nullptr;
+  std::vector<const uint64_t*>* starts_ = nullptr;
   c10::SmallVector<std::pair<const void*, int (*)(const void*)>, 12> owned_;
 };
 
@@ -69,7 +88,11 @@ void pack(Packer& p, const A& a) {
   } else if constexpr (std::is_same_v<C, const aclTensor*>) {
     p.add(a);
   } else if constexpr (std::is_same_v<C, const aclTensorList*>) {
-    p.add_list(a);
+    if constexpr (std::is_same_v<A, std::optional<at::TensorList>>) {
+      a.has_value() ? p.add_list(*a) : p.add_null();
+    } else {
+      p.add_list(a);
+    }
   } else if constexpr (std::is_same_v<C, const aclScalar*>) {
     if constexpr (std::is_same_v<A, std::optional<c10::Scalar>>) {
       a.has_value() ? p.add(*a) : p.add_null();
@@ -85,7 +108,11 @@ void pack(Packer& p, const A& a) {
       p.add(c10::IntArrayRef(a));
     }
   } else if constexpr (std::is_same_v<C, const aclBoolArray*>) {
-    p.add_bools(a);
+    if constexpr (std::is_same_v<A, std::optional<std::array<bool, 2>>>) {
+      a.has_value() ? p.add_bools(*a) : p.add_null();
+    } else {
+      p.add_bools(a);
+    }
   } else if constexpr (std::is_same_v<C, const char*>) {
     p.add(std::string_view(a));
   } else if constexpr (std::is_same_v<C, aclDataType>) {

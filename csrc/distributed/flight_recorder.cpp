@@ -17,7 +17,7 @@ namespace npu::distributed {
 
 namespace {
 
-constexpr const char* kVersion = "2.10";  // of the format
+constexpr const char* kFormatVersion = "2.10";
 
 using Dict = c10::Dict<c10::IValue, c10::IValue>;
 using List = c10::List<c10::IValue>;
@@ -136,7 +136,7 @@ std::string FlightRecorder::dump(bool with_collectives, bool with_stacks, bool o
     progress.insert("last_completed_collective", static_cast<int64_t>(group.completed));
     status.insert(name, progress);
   }
-  result.insert("version", kVersion);
+  result.insert("version", kFormatVersion);
   result.insert("comm_lib_version", "hccl");
   result.insert("pg_config", config);
   result.insert("pg_status", status);

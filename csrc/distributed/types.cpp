@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "runtime/device.h"
+#include "runtime/storage_format.h"
 #include "runtime/stream.h"
 
 namespace npu::distributed {
@@ -134,6 +135,9 @@ void check_tensor(const at::Tensor& tensor) {
               ". Move it with .npu(), or add a backend for its device: init_process_group(\"cpu:gloo,npu:hccl\").");
   TORCH_CHECK(!tensor.is_sparse(), "Tensors must be dense");
   TORCH_CHECK(tensor.is_contiguous(tensor.suggest_memory_format()), "Tensors must be contiguous");
+  TORCH_CHECK(!formats::layout_of(tensor),
+              "HCCL works on tensors in element order, but got one in a private format; cast it with "
+              "torch_npu.npu_format_cast(tensor, torch_npu.Format.ND)");
 }
 
 const at::Tensor& single(const std::vector<at::Tensor>& tensors) {

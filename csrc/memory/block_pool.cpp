@@ -3,17 +3,12 @@
 #include <bit>
 
 #include "memory/allocator_config.h"
+#include "memory/units.h"
 
 namespace npu::caching_allocator {
 
 using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
 using namespace c10::CachingAllocator;
-
-namespace {
-
-size_t round_up(size_t bytes, size_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
-
-}  // namespace
 
 Block* split_off(Block* block, size_t size) {
   auto* rest = new Block(block->ptr + size, block->size - size, block->pool);

@@ -11,13 +11,12 @@
 #include "acl/library.h"
 #include "memory/allocator_config.h"
 #include "memory/uncached_allocator.h"
+#include "memory/units.h"
 #include "runtime/device.h"
 #include "runtime/task_queue.h"
 
 namespace npu::caching_allocator {
 namespace {
-
-c10::Device npu_device(c10::DeviceIndex index) { return {c10::DeviceType::PrivateUse1, index}; }
 
 // ---- one heap per card, never destroyed: tensors may outlive everything ---------------------------------------------
 

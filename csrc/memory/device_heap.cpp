@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 
 #include "memory/allocator_config.h"
+#include "memory/units.h"
 #include "runtime/device.h"
 #include "runtime/device_memory.h"
 
@@ -16,8 +17,6 @@ using Action = TraceEntry::Action;
 namespace {
 
 constexpr size_t kExbibyte = size_t{1} << 60;
-
-c10::Device npu_device(c10::DeviceIndex index) { return {c10::DeviceType::PrivateUse1, index}; }
 
 }  // namespace
 

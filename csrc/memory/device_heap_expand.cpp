@@ -1,6 +1,7 @@
 // Expandable segments: a pool has (usually) one range of addresses and maps memory at its end as it grows. The part
 // without memory is a block in State::unmapped, a hole; holes never lie next to each other.
 #include "memory/device_heap.h"
+#include "memory/units.h"
 
 namespace npu::caching_allocator {
 
@@ -8,8 +9,6 @@ using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
 using Action = TraceEntry::Action;
 
 namespace {
-
-size_t round_up(size_t bytes, size_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
 
 // The bytes of free memory right before a hole, which a block that reaches into the hole can begin with.
 size_t free_before(const Block& hole) {

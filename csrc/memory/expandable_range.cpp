@@ -7,13 +7,12 @@
 
 #include "acl/check.h"
 #include "acl/library.h"
+#include "memory/units.h"
 
 namespace npu::caching_allocator {
 namespace {
 
 constexpr uint64_t kHugePages = 1;
-
-size_t round_up(size_t bytes, size_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
 
 // Null when the card is full.
 aclrtDrvMemHandle allocate_page(c10::DeviceIndex device, size_t bytes) {

@@ -1,6 +1,34 @@
 #include "ops/custom.h"
 
+#include "ops/support.h"
+
 namespace npu::ops {
+
+namespace {
+
+struct Refusal : c10::OperatorKernel {
+  explicit Refusal(std::string reason) : reason_(std::move(reason)) {}
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, torch::jit::Stack* /*stack*/) {
+    TORCH_CHECK_NOT_IMPLEMENTED(false, op.operator_name(), " is not supported: ", reason_, ".");
+  }
+
+ private:
+  std::string reason_;
+};
+
+std::map<std::string, std::string>& refusals() {
+  static auto& all = *new std::map<std::string, std::string>;
+  return all;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> refused_operators() { return refusals(); }
+
+torch::CppFunction refused(const char* name, std::string reason) {
+  refusals().emplace(name, reason);
+  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Refusal>(std::move(reason)));
+}
 
 std::vector<torch::autograd::SavedVariable> save_all(at::TensorList tensors) {
   std::vector<torch::autograd::SavedVariable> saved;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <string>
 
 #include "aclnn/op.h"
 #include "ops/register.h"
@@ -20,8 +21,11 @@ namespace npu::ops {
 // A kernel made from a row of a npu:: operator. Nothing takes its place where the provider lacks `acl`: calls say so.
 template <class F>
 void custom(const char* name, const char* overload, F* function, const char* acl) {
-  register_custom(name, overload, kernel_of(function), acl);
+  register_manual(name, overload, kernel_of(function), acl);
 }
+
+// A kernel for an operator that is only there to say, whatever it is called with, why it cannot be.
+torch::CppFunction refused(const char* name, std::string reason);
 
 inline const Tensor& first(at::TensorList list) {
   TORCH_CHECK(!list.empty(), "the list of tensors is empty");
@@ -72,8 +76,26 @@ void store(torch::autograd::variable_list& result, size_t at, const Tensor& grad
   result[at] = gradient;
 }
 
+// Gradients of all inputs, some of which are lists of tensors.
+template <class... T>
+void store_all(torch::autograd::variable_list& result, const std::tuple<T...>& gradients) {
+  torch::autograd::variable_list flat;
+  const auto add = [&](const auto& each) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(each)>, Tensor>)
+      flat.push_back(each);
+    else
+      flat.insert(flat.end(), each.begin(), each.end());
+  };
+  std::apply([&](const auto&... each) { (add(each), ...); }, gradients);
+  TORCH_INTERNAL_ASSERT(flat.size() == result.size());
+  result = std::move(flat);
+}
+
 // Forward-mode derivatives would be lost without a word.
 void check_no_tangent(const char* op, const Tensor& t);
+inline void check_no_tangent(const char* op, at::TensorList tensors) {
+  for (const Tensor& t : tensors) check_no_tangent(op, t);
+}
 inline void check_no_tangent(const char* op, const std::optional<Tensor>& t) {
   if (t) check_no_tangent(op, *t);
 }

@@ -99,10 +99,6 @@ void register_manual(const char* name, const char* overload, Kernel kernel, cons
        implement(c10::DispatchKey::PrivateUse1, name, overload, std::move(kernel.function), kernel.signature)});
 }
 
-void register_custom(const char* name, const char* overload, Kernel kernel, const char* acl) {
-  register_manual(name, overload, std::move(kernel), acl);
-}
-
 void register_op_as(c10::DispatchKey key, const char* name, const char* overload, c10::KernelFunction kernel,
                     std::optional<c10::impl::CppSignature> signature) {
   registrations().push_back({"", "", false, implement(key, name, overload, std::move(kernel), std::move(signature))});

@@ -61,8 +61,8 @@ class HandWritten<R(A...)> final : public c10::OperatorKernel {
   const char *name_, *overload_;
 };
 
-// Hand-written operators, which are never withdrawn: `manual("aten::set_", "source_Storage", &set_storage)`. `acl` is
-// for reports: the extension entries without which the function does nothing on the npu.
+// Operators that are never withdrawn: hand-written ones, `manual("aten::set_", "source_Storage", &set_storage)`, and
+// those of the namespace npu. `acl` is for reports: what the function needs on the npu.
 void register_manual(const char* name, const char* overload, Kernel kernel, const char* acl);
 
 template <class F>
@@ -73,9 +73,6 @@ void manual(const char* name, const char* overload, F* function, const char* acl
                    c10::impl::CppSignature::make<F>()},
                   acl);
 }
-
-// A kernel of a npu:: operator: stays where the provider lacks `acl`, and says so when it is called.
-void register_custom(const char* name, const char* overload, Kernel kernel, const char* acl);
 
 // The name that the provider lacks, if the operator's wrapper was withdrawn for it; else empty.
 std::string withdrawn_for(const c10::OperatorName& name);

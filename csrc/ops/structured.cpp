@@ -52,9 +52,12 @@ void Output::set(Form form, at::IntArrayRef sizes, at::IntArrayRef strides, at::
     resize_out(*given, sizes, strides, options);
   else
     check_inplace(*given, sizes, options);
-  // The operator can only write the strides it asked for: give it a stand-in, copied back in finish().
+  // The operator can only write the strides it asked for, and numbers as they are in memory: give it a stand-in, copied
+  // back in finish().
   if (exact_strides && !strides.empty() && given->strides() != strides)
     own = empty_strided(sizes, strides, c10::typeMetaToScalarType(options.dtype()));
+  else if (C10_UNLIKELY(given->is_conj() || given->is_neg()))
+    own = create(sizes, strides, options);
 }
 
 void Output::finish() const {

@@ -1,6 +1,7 @@
 // What is registered, for reports (torch_npu.utils.op_support).
 #pragma once
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,5 +13,8 @@ std::vector<std::pair<std::string, std::string>> operators();
 
 // Operators whose npu kernel was withdrawn when the provider was loaded, and the name that it lacks for each.
 std::vector<std::pair<std::string, std::string>> withdrawn_operators();
+
+// Operators npu::NAME that are registered only to be refused, and why.
+std::map<std::string, std::string> refused_operators();
 
 }  // namespace npu::ops

@@ -1,12 +1,14 @@
 // torch_npu._C: memory. Statistics as nested dicts in torch.cuda's shape, limits, raw allocations, private pools. The
 // snapshot and the history are in memory_snapshot.cpp.
 #include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include "memory/allocator_config.h"
 #include "memory/caching_allocator.h"
 #include "memory/host_allocator.h"
 #include "memory/memory_pool.h"
 #include "memory/out_of_memory.h"
+#include "memory/swapped_memory.h"
 #include "python/device_argument.h"
 #include "python/memory_snapshot.h"
 #include "python/module.h"
@@ -82,6 +84,17 @@ py::dict memory_stats(DeviceArgument device) {
   return dict;
 }
 
+// Bytes of host memory that the card reaches, see memory/swapped_memory.h.
+at::Tensor empty_swapped_memory(size_t bytes, DeviceArgument device) {
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), bytes, swapped_memory::allocate(bytes, index_of(device)), nullptr, false);
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)),
+                                                         c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                                         caffe2::TypeMeta::Make<uint8_t>());
+  tensor.unsafeGetTensorImpl()->set_sizes_contiguous(static_cast<int64_t>(bytes));
+  return tensor;
+}
+
 py::dict host_memory_stats() {
   const at::HostStats stats = host_allocator::get()->get_stats();
   py::dict dict;
@@ -98,6 +111,7 @@ py::dict host_memory_stats() {
 
 void bind_statistics(py::module_& module) {
   module.def("memory_stats", wrap_pybind_function(&memory_stats));
+  module.def("empty_swapped_memory", wrap_pybind_function_no_gil(&empty_swapped_memory));
   module.def("reset_accumulated_memory_stats", wrap_pybind_function([](DeviceArgument device) {
                caching_allocator::get()->resetAccumulatedStats(index_of(device));
              }));

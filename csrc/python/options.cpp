@@ -1,4 +1,7 @@
 // torch_npu._C: settings that torch_npu/npu/npu_config.py has checked, on their way to the operators and to CANN.
+#include "acl/check.h"
+#include "acl/library.h"
+#include "acl/runtime_symbol.h"
 #include "ops/families/cube_math.h"
 #include "python/module.h"
 #include "runtime/toolkit.h"
@@ -16,6 +19,13 @@ void bind_options(py::module_& module) {
              }));
   module.def("compile_option", wrap_pybind_function_no_gil(
                                    [](int option) { return compile_option(static_cast<aclCompileOpt>(option)); }));
+  module.def("set_op_timeout_us", wrap_pybind_function_no_gil([](uint64_t limit) {
+               using Set = decltype(::aclrtSetOpExecuteTimeOutV2);
+               auto* const set = reinterpret_cast<Set*>(acl::runtime_symbol("aclrtSetOpExecuteTimeOutV2"));
+               TORCH_CHECK_NOT_IMPLEMENTED(set, "This version of CANN cannot limit the time of an operator.");
+               uint64_t actual = 0;
+               NPU_CHECK(set(limit, &actual));
+             }));
   module.def("convolution_math_type", wrap_pybind_function([] { return int{ops::convolution_math_type()}; }));
   module.def("set_convolution_math_type", wrap_pybind_function([](int type) { ops::set_convolution_math_type(type); }));
   module.def("set_product_math_type", wrap_pybind_function([](int type) { ops::set_product_math_type(type); }));

@@ -1,6 +1,8 @@
 // Descriptors of the single-operator interface that came before aclnn. Clients build them and then run the operator
 // with aclopCompileAndExecute, which softnpu refuses (refused.cpp): the objects are real, attributes are accepted and
 // unused.
+#include <dlfcn.h>
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -195,4 +197,19 @@ aclError aclopSetAttrListListInt(aclopAttr* attributes, const char* name, int, c
 
 aclError aclopSetAttrString(aclopAttr* attributes, const char* name, const char*) {
   return accept("aclopSetAttrString", attributes, name);
+}
+
+// Executors are libopapi.so's, which this library does not know. The official client looks the name up in
+// libacl_op_compiler.so.
+aclError aclDestroyAclOpExecutor(aclOpExecutor* executor) {
+  return guard("aclDestroyAclOpExecutor", [&] {
+    void* const operators = dlopen("libopapi.so", RTLD_LAZY | RTLD_NOLOAD);
+    using Destroy = decltype(aclDestroyAclOpExecutor)*;
+    const auto destroy = operators ? reinterpret_cast<Destroy>(dlsym(operators, "aclDestroyAclOpExecutor")) : nullptr;
+    if (operators) dlclose(operators);
+    if (!destroy || destroy == &aclDestroyAclOpExecutor)
+      fail(ACL_ERROR_INVALID_PARAM, "executor %p was made by no operator of this process",
+           static_cast<void*>(executor));
+    if (const aclError code = destroy(executor)) fail(code, "%s", aclGetRecentErrMsg());
+  });
 }

@@ -9,6 +9,7 @@
 #include "runtime/context.h"
 #include "runtime/copy.h"
 #include "runtime/host_memory.h"
+#include "runtime/mapped_host.h"
 #include "runtime/trace.h"
 
 using namespace softnpu;
@@ -76,13 +77,18 @@ aclError aclrtFreeHost(void* address) {
   return guard_release("aclrtFreeHost", [&] { free_host(required(address, "hostPtr")); });
 }
 
-// The "device address" of registered memory is its own: copies accept it, kernels do not.
+// Whole pages of aclrtMallocHost get a device address, for kernels and copies. The address of other memory is its own:
+// copies accept it, kernels do not.
 aclError aclrtHostRegister(void* address, uint64_t size, aclrtHostRegisterType type, void** device_address) {
   return guard("aclrtHostRegister", [&] {
     required(device_address, "devPtr");
     if (type != ACL_HOST_REGISTER_MAPPED)
       fail(ACL_ERROR_RT_PARAM_INVALID, "type %d is unknown", static_cast<int>(type));
-    register_host(required(address, "ptr"), size);
+    if (is_mappable(required(address, "ptr"), size)) {
+      *device_address = map_host(address, size, current_context().card);
+      return;
+    }
+    register_host(address, size);
     *device_address = address;
   });
 }
@@ -96,7 +102,9 @@ aclError aclrtHostRegisterV2(void* address, uint64_t size, uint32_t flag) {
 }
 
 aclError aclrtHostUnregister(void* address) {
-  return guard_release("aclrtHostUnregister", [&] { unregister_host(required(address, "ptr")); });
+  return guard_release("aclrtHostUnregister", [&] {
+    if (!unmap_host(required(address, "ptr"))) unregister_host(address);
+  });
 }
 
 aclError aclrtMemcpy(void* dst, size_t max, const void* src, size_t count, aclrtMemcpyKind kind) {

@@ -75,11 +75,13 @@ NPU_REFUSE_NUMBER(acltdtGetDatasetSize, "data channels")
 NPU_REFUSE_NUMBER(acltdtGetDimNumFromItem, "data channels")
 NPU_REFUSE_AS(int, ACL_DT_UNDEFINED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, acltdtGetDataTypeFromItem, "data channels")
 
-// ---- Machine code for Ascend cores. Linked by clients; the facts have no prototype of the last three. ----
+// ---- Machine code for Ascend cores. Linked or looked up by clients; the facts have no prototype of the last four.
+// ----
 extern "C" {
 int aclrtBinaryGetFunction();
 int aclrtBinaryLoadFromData();
 int aclrtGetFunctionAddr();
+int aclrtLaunchKernelWithHostArgs();
 }
 #define NPU_BINARY(name) NPU_REFUSE(name, "Ascend cores to run machine code on")
 NPU_BINARY(aclopCompileAndExecute)
@@ -91,3 +93,4 @@ NPU_BINARY(rtKernelLaunch)
 NPU_BINARY(aclrtBinaryGetFunction)
 NPU_BINARY(aclrtBinaryLoadFromData)
 NPU_BINARY(aclrtGetFunctionAddr)
+NPU_BINARY(aclrtLaunchKernelWithHostArgs)

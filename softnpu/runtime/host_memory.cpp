@@ -12,6 +12,7 @@
 #include "address.h"
 #include "error.h"
 #include "huge_pages.h"
+#include "mapped_host.h"
 
 namespace softnpu {
 
@@ -58,13 +59,16 @@ void* allocate_host(size_t bytes) {
 }
 
 void free_host(void* address) {
+  size_t bytes = 0;
   {
     std::unique_lock lock(pinned().mutex);
     const auto it = pinned().ranges.find(reinterpret_cast<uintptr_t>(address));
     if (it == pinned().ranges.end() || !it->second.owned)
       fail(ACL_ERROR_RT_PARAM_INVALID, "hostPtr %p is no live memory of aclrtMallocHost", address);
+    bytes = it->second.bytes;
     pinned().ranges.erase(it);
   }
+  unmap_host_within(address, bytes);
   free(address);
 }
 
@@ -95,6 +99,13 @@ bool is_pinned(const void* address, size_t bytes) {
   std::shared_lock lock(pinned().mutex);
   const auto it = range_at(begin);
   return it != pinned().ranges.end() && bytes <= it->second.bytes - (begin - it->first);
+}
+
+bool is_own(const void* address, size_t bytes) {
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(address);
+  std::shared_lock lock(pinned().mutex);
+  const auto it = range_at(begin);
+  return it != pinned().ranges.end() && it->second.owned && bytes <= it->second.bytes - (begin - it->first);
 }
 
 }  // namespace softnpu

@@ -13,5 +13,7 @@ void unregister_host(void* address);
 
 // Whether [address, address + bytes) is pinned as a whole.
 bool is_pinned(const void* address, size_t bytes);
+// Whether it is memory of allocate_host().
+bool is_own(const void* address, size_t bytes);
 
 }  // namespace softnpu

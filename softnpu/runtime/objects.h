@@ -15,9 +15,10 @@ struct aclTensor : softnpu::Life {
   aclFormat format;
   int64_t offset;  // in elements, from `data`
   std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;  // in elements
-  int64_t storage_elements;      // product of the storage dims
-  void* data;                    // device address of the storage (may be NULL when it has no elements)
+  std::vector<int64_t> strides;        // in elements
+  int64_t storage_elements;            // product of the storage dims
+  std::vector<int64_t> storage_sizes;  // of a private format, whose elements lie in blocks; empty else
+  void* data;                          // device address of the storage (may be NULL when it has no elements)
 };
 
 struct aclScalar : softnpu::Life {

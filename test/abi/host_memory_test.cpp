@@ -42,3 +42,27 @@ TEST_F(HostMemory, registered_memory_counts_as_pinned) {
   ASSERT_OK(ACL(aclrtHostRegister)(memory.data(), memory.size(), ACL_HOST_REGISTER_MAPPED, &device));
   ASSERT_OK(ACL(aclrtHostUnregister)(memory.data()));
 }
+
+TEST_F(HostMemory, registered_pages_have_a_device_address) {
+  constexpr size_t kBytes = 3 * 4096;
+  void* memory = nullptr;
+  void* device = nullptr;
+  ASSERT_OK(ACL(aclrtMallocHost)(&memory, kBytes));
+  memset(memory, 7, kBytes);
+  ASSERT_OK(ACL(aclrtHostRegister)(memory, kBytes, ACL_HOST_REGISTER_MAPPED, &device));
+  EXPECT_NE(device, memory);
+  void* again = nullptr;
+  EXPECT_EQ(ACL(aclrtHostRegister)(memory, kBytes, ACL_HOST_REGISTER_MAPPED, &again), ACL_ERROR_RT_PARAM_INVALID);
+  std::vector<char> seen(kBytes);
+  ASSERT_OK(ACL(aclrtMemcpy)(seen.data(), kBytes, device, kBytes, ACL_MEMCPY_DEVICE_TO_HOST));
+  EXPECT_EQ(seen, std::vector<char>(kBytes, 7));
+  ASSERT_OK(ACL(aclrtMemset)(device, kBytes, 9, kBytes));
+  EXPECT_EQ(static_cast<char*>(memory)[kBytes - 1], 9);  // one memory
+  ASSERT_OK(ACL(aclrtHostUnregister)(memory));
+  EXPECT_EQ(static_cast<char*>(memory)[0], 9);  // which the host keeps
+  EXPECT_NE(ACL(aclrtMemset)(device, kBytes, 1, kBytes), 0);
+  EXPECT_EQ(ACL(aclrtHostUnregister)(memory), ACL_ERROR_RT_PARAM_INVALID);
+  ASSERT_OK(ACL(aclrtHostRegister)(memory, kBytes, ACL_HOST_REGISTER_MAPPED, &device));
+  ASSERT_OK(ACL(aclrtFreeHost)(memory));  // ends the mapping as well
+  EXPECT_NE(ACL(aclrtMemset)(device, kBytes, 1, kBytes), 0);
+}

@@ -87,6 +87,29 @@ def test_dropout_with_byte_mask():
         dropout_with_byte_mask(x, 1.5)
 
 
+def test_functions_drop_at_their_rates():
+    x = torch.ones(4000, device="npu")
+    assert torch.equal(dropout_with_byte_mask(x, 0.0), x) and not dropout_with_byte_mask(x, 1.0).any()
+    assert 0.25 < dropout_with_byte_mask(x).eq(0).float().mean().item() < 0.75
+    for p in (-0.1, 1.1):
+        with pytest.raises(ValueError, match=f"between 0 and 1, but got {p}"):
+            dropout_with_byte_mask(x, p)
+    scores, mask = rand(20, 10, 20).npu(), rand(20, 1, 20).npu()
+    probs = torch.softmax(scores / 2 + mask, -1)
+    torch.testing.assert_close(fuse_add_softmax_dropout(False, None, mask, scores, 4), probs)
+    dropped = fuse_add_softmax_dropout(True, None, mask, scores, 4)
+    torch.testing.assert_close(dropped, probs * 2 * dropped.ne(0))
+    assert 0.4 < dropped.eq(0).float().mean().item() < 0.6
+    by_rows = fuse_add_softmax_dropout(True, None, mask, scores, 4, p=0.0, dim=1)
+    torch.testing.assert_close(by_rows, torch.softmax(scores / 2 + mask, 1))
+
+
+def test_conditions_of_numbers():
+    x = rand(3, 4)
+    condition = torch.tensor([[1], [0], [2]], dtype=torch.uint8).expand(3, 4)
+    assert torch.equal(npu_fast_condition_index_put(x.npu(), condition.npu(), 2.5).cpu(), x.masked_fill(condition != 0, 2.5))
+
+
 def attention(x, mask, wq, wk, wv, bq, bk, bv, scale):
     heads, length = mask.shape[1], mask.shape[-1]
     q, k, v = ((x @ w.t() + b).view(-1, length, heads, w.shape[0] // heads).transpose(1, 2)
@@ -96,7 +119,15 @@ def attention(x, mask, wq, wk, wv, bq, bk, bv, scale):
 
 
 def test_fused_attention():
-    mask = torch.zeros(2, 2, 4, 4)
+    mask = rand(2, 2, 4, 4, seed=8)
+    x, weights = rand(8, 6), [*(rand(6, 6, seed=i) for i in range(3)), *(rand(6, seed=i) for i in range(3))]
+    defaults = npu_fused_attention(x.npu(), mask.npu(), *(w.npu() for w in weights))
+    torch.testing.assert_close(defaults.cpu(), attention(x, mask, *weights, 1.0), rtol=1e-4, atol=1e-5)
+    out, normal = npu_fused_attention_with_layernorm(x.npu(), mask.npu(), *(w.npu() for w in weights))
+    torch.testing.assert_close(normal.cpu(), torch.nn.functional.layer_norm(x, (6,)), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(out.cpu(), attention(normal.cpu(), mask, *weights, 1.0), rtol=1e-4, atol=1e-5)
+    drops = [npu_fused_attention(x.npu(), mask.npu(), *(w.npu() for w in weights), keep_prob=0.5) for _ in range(2)]
+    assert not torch.allclose(*drops)
     inputs = [rand(8, 6), *(rand(6, 6, seed=i) for i in range(3)), *(rand(6, seed=i) for i in range(3))]
     same_with_gradients(lambda x, *w: npu_fused_attention(x, mask.npu(), *w, scale=0.5), lambda x, *w: attention(x, mask, *w, 0.5), *inputs)
 
@@ -124,8 +155,21 @@ def test_iou():
     same_with_gradients(lambda x, y: npu_iou(x, y, mode="iou"), plain_iou, a, b)
     torch.testing.assert_close(npu_ptiou(a.npu(), b.npu()).cpu(), plain_iou(a, b, 1.0))
     torch.testing.assert_close(npu_iou(a.npu(), b.npu(), is_normalized=True).cpu(), plain_iou(a * 100, b * 100, 1.0))
+    torch.testing.assert_close(npu_iou(a.npu(), b.npu(), "iou", True, 3.0).cpu(), plain_iou(a, b))
+    torch.testing.assert_close(npu_iou(a.npu(), b.npu(), "ptiou", True, 3.0).cpu(), plain_iou(a * 3, b * 3, 1.0))
     with pytest.raises(ValueError, match="iou"):
         npu_iou(a.npu(), b.npu(), mode="giou")
+
+
+@pytest.mark.parametrize("function, kind", [(npu_diou, "diou"), (npu_ciou, "ciou")])
+def test_pairs_of_all_boxes_and_corners(function, kind):
+    a, b = centres(5), centres(3, 1)
+    crossed = torch.stack([pairs(kind, box.expand(3, 4), b) for box in a])
+    torch.testing.assert_close(function(a.t().npu(), b.t().npu(), is_cross=True).cpu(), crossed, rtol=1e-4, atol=1e-5)
+    corner = function(as_corners(a).t().npu(), as_corners(a.roll(1, 0)).t().npu(), trans=False)
+    torch.testing.assert_close(corner.cpu()[0], pairs(kind, a, a.roll(1, 0)), rtol=1e-4, atol=1e-5)
+    first = function(a.t().npu(), (a + 0.5).t().npu(), mode=1) - function(a.t().npu(), (a + 0.5).t().npu())
+    assert first.gt(0).all()  # the area of one box is less than that of both
 
 
 def centres(n, seed=0):
@@ -179,8 +223,32 @@ def test_box_coder_decodes_what_it_encodes():
     torch.testing.assert_close(again.cpu(), boxes, rtol=1e-4, atol=1e-3)
     clipped = npu_bbox_coder_decode_xywh2xyxy(anchors.npu(), code, means, stds, max_shape=(30, 20))
     assert clipped[:, 0].max() <= 19 and clipped[:, 1].max() <= 29
+    expected = torch.minimum(boxes.clamp(min=0), torch.tensor([19.0, 29, 19, 29]))
+    torch.testing.assert_close(clipped.cpu(), expected, rtol=1e-4, atol=1e-3)
+    for wrong in (boxes[:2], torch.cat([boxes, boxes], 1)):
+        with pytest.raises(ValueError, match="pairs of shape"):
+            npu_bbox_coder_encode_xyxy2xywh(anchors.npu(), wrong.npu())
     with pytest.raises(ValueError, match="pairs of shape"):
-        npu_bbox_coder_encode_xyxy2xywh(anchors.npu(), boxes[:2].npu())
+        npu_bbox_coder_encode_xyxy2xywh(*[torch.cat([boxes, boxes], 1).npu()] * 2)
+
+
+def test_box_coder_of_plain_and_normalised_boxes():
+    anchors, boxes = corners(6), corners(6, 1)
+
+    def plain(a, b):
+        side, other = a[:, 2:] - a[:, :2] + 1, b[:, 2:] - b[:, :2] + 1
+        return torch.cat([(b[:, :2] + b[:, 2:] - a[:, :2] - a[:, 2:]) / 2 / side, (other / side).log()], 1)
+
+    code = npu_bbox_coder_encode_xyxy2xywh(anchors.npu(), boxes.npu())
+    torch.testing.assert_close(code.cpu(), plain(anchors, boxes), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(npu_bbox_coder_decode_xywh2xyxy(anchors.npu(), code).cpu(), boxes, rtol=1e-4, atol=1e-3)
+    normalised = npu_bbox_coder_encode_xyxy2xywh(anchors.npu(), boxes.npu(), is_normalized=True)
+    torch.testing.assert_close(normalised.cpu(), plain(anchors * 1e4, boxes * 1e4), rtol=1e-4, atol=1e-5)
+    # Sides grow by no more than the inverse of the clip; nothing is beyond 9998, the last pixel of the largest image.
+    wide = npu_bbox_coder_decode_xywh2xyxy(torch.tensor([[0.0, 0, 99, 99]]).npu(), torch.tensor([[0.0, 0, 90, 0]]).npu())
+    torch.testing.assert_close(wide.cpu(), torch.tensor([[0.0, 0, 49.5 + 100 / 0.016 / 2 - 0.5, 99]]))
+    far = npu_bbox_coder_decode_xywh2xyxy(torch.tensor([[0.0, 0, 9999, 9999]]).npu(), torch.tensor([[5.0, 5, 0, 0]]).npu())
+    assert far.tolist() == [[9998.0] * 4]
 
 
 def test_yolo_coder():
@@ -189,6 +257,13 @@ def test_yolo_coder():
     shift = (boxes[:, :2] + boxes[:, 2:] - anchors[:, :2] - anchors[:, 2:]) / 16 + 0.5
     torch.testing.assert_close(code[:, :2], shift.clamp(1e-6, 1 - 1e-6))
     torch.testing.assert_close(code[:, 2:], ((boxes[:, 2:] - boxes[:, :2]) / (anchors[:, 2:] - anchors[:, :2])).log())
+
+
+def test_yolo_coder_takes_a_stride_for_each_box():
+    anchors, boxes = corners(3), corners(3, 1)
+    strides = torch.tensor([4, 8, 16])
+    each = [npu_bbox_coder_encode_yolo(anchors[i : i + 1].npu(), boxes[i : i + 1].npu(), int(s)) for i, s in enumerate(strides)]
+    assert torch.equal(npu_bbox_coder_encode_yolo(anchors.npu(), boxes.npu(), strides.npu()), torch.cat(each))
 
 
 def test_responsible_flags():
@@ -206,6 +281,15 @@ def test_multiclass_nms():
     torch.testing.assert_close(dets[:3, :4].cpu(), boxes[[0, 1, 2]])
     batch = npu_batched_multiclass_nms(boxes[None].npu(), scores[None].npu(), max_num=5, score_factors=torch.ones(1, 3).npu())
     assert torch.equal(batch[0][0], dets)
+    factors = torch.tensor([0.1, 1.0, 2.0])
+    dets, labels = npu_multiclass_nms(boxes.npu(), scores.npu(), max_num=3, score_factors=factors.npu())
+    assert dets[:, 4].cpu().tolist() == pytest.approx([0.8, 0.7, 0.6]) and labels.tolist() == [0, 1, 0]
+    both = torch.stack([boxes, boxes + 2]), torch.stack([scores, scores.flip(0)])
+    dets, labels = npu_batched_multiclass_nms(both[0].npu(), both[1].npu(), score_thr=0.5, nms_thr=0.9, max_num=4)
+    assert dets[0, :, 4].cpu().tolist() == dets[1, :, 4].cpu().tolist() == pytest.approx([0.9, 0.8, 0.7, 0.0])
+    torch.testing.assert_close(dets[1, :3, :4].cpu(), both[0][1][[2, 1, 1]])
+    many = npu_multiclass_nms(torch.rand(60, 4).npu(), torch.rand(60, 3).npu(), nms_thr=2.0)
+    assert many[0].shape == (50, 5) and many[0][:, 4].gt(0).all()
 
 
 def test_multiclass_nms_with_boxes_of_each_class():

@@ -85,6 +85,25 @@ def test_bidirectional_lstm():
     torch.testing.assert_close(module.npu()(x.npu()).cpu(), reference(module.cpu(), x), rtol=1e-4, atol=1e-5)
 
 
+def test_batch_norm_without_statistics_counts_nothing():
+    assert modules.FastBatchNorm2d(3, track_running_stats=False).num_batches_tracked is None
+    net = modules.FastSyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False), nn.ReLU()))
+    assert type(net[0]) is modules.FastSyncBatchNorm and net[0].num_batches_tracked is None and type(net[1]) is nn.ReLU
+
+
+def test_channel_shuffle_divides_channels():
+    shuffle = modules.ChannelShuffle(4)
+    a, b = rand(1, 3, 1, 1), rand(1, 3, 1, 1, seed=1)
+    assert len(shuffle(a, b)) == 2 and torch.equal(torch.cat(shuffle(a, b), 1), F.channel_shuffle(torch.cat([a, b], 1), 2))
+    assert torch.equal(modules.ChannelShuffle(4, 3, False)(a, b[:, :3]), F.channel_shuffle(torch.cat([a, b], 1), 3))
+    assert modules.ChannelShuffle(4, 1, False)(a, b[:, :2]).shape == (1, 5, 1, 1)
+    for groups, split in ((2, False), (1, True)):
+        with pytest.raises(ValueError, match="5 channels cannot be divided by 2"):
+            modules.ChannelShuffle(4, groups, split)(a, b[:, :2])
+    with pytest.raises(ValueError, match="6 channels cannot be divided by 4"):
+        modules.ChannelShuffle(4, 4, False)(a, b)
+
+
 @pytest.mark.parametrize("split", [True, False])
 def test_channel_shuffle(split):
     def reference(m, a, b):
@@ -102,6 +121,25 @@ def test_focus():
         return F.silu(F.batch_norm(F.conv2d(parts, m.conv.weight, padding=1), None, None, m.bn.weight, m.bn.bias, True))
 
     same(modules.Focus(2, 3, k=3), reference, rand(2, 2, 8, 8), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("options, padding", [({}, (0, 0)), ({"k": 3}, (1, 1)), ({"k": (3, 5), "s": 2}, (1, 2)), ({"k": 3, "p": 0}, (0, 0)),
+                                              ({"k": 1, "p": 2, "g": 2}, (2, 2))], ids=str)
+def test_focus_pads_by_half_a_kernel(options, padding):
+    focus = modules.Focus(2, 4, act=False, **options).eval()
+    x = rand(1, 2, 8, 12)
+    parts = torch.cat([x[..., ::2, ::2], x[..., 1::2, ::2], x[..., ::2, 1::2], x[..., 1::2, 1::2]], 1)
+    expected = F.conv2d(parts, focus.conv.weight, stride=options.get("s", 1), padding=padding, groups=options.get("g", 1))
+    torch.testing.assert_close(focus(x), expected / (1 + 1e-5) ** 0.5)
+    assert focus.conv.bias is None
+    relu = nn.ReLU()
+    assert modules.Focus(2, 4, act=relu).act is relu and type(modules.Focus(2, 4).act) is nn.SiLU
+
+
+def test_label_smoothing_of_a_thousand_classes():
+    logits, target = rand(2, 1000), torch.tensor([7, 999])
+    loss = modules.LabelSmoothingCrossEntropy()(logits.npu(), target.npu())
+    torch.testing.assert_close(loss.cpu(), F.cross_entropy(logits, target))
 
 
 def test_label_smoothing():
@@ -127,6 +165,21 @@ def test_dropout(cls):
     assert torch.equal(module.eval()(x), x)
     if hasattr(cls, "enable_dropout_ensemble"):
         cls.enable_dropout_ensemble(nn.Sequential(module))
+
+
+def test_dropout_with_byte_mask_is_torchs():
+    x = torch.ones(2000, device="npu")
+    assert modules.DropoutWithByteMask().p == nn.Dropout().p and modules.DropoutWithByteMask(0.5, True)(x) is x
+    assert not torch.equal(modules.DropoutWithByteMask()(torch.ones_like(x)), torch.ones_like(x))
+    assert modules.NpuCachedDropout(0.1, "block").module_name == "block" and modules.NpuCachedDropout(0.1).module_name is None
+
+
+def test_drop_path_keeps_the_mean():
+    x = torch.ones(4000, 2, device="npu")
+    out = modules.NpuDropPath(0.2)(x)
+    assert sorted(out.unique().tolist()) == pytest.approx([0.0, 1.25]) and abs(out.mean().item() - 1.0) < 0.05
+    for drop_prob in (None, 0.0):
+        assert modules.NpuDropPath(drop_prob)(x) is x
 
 
 def test_drop_path():
@@ -175,6 +228,99 @@ def test_multihead_attention(key_padding, attn_mask):
         ours(flat, flat, flat, 2, 5, 5, incremental_state={})
 
 
+def copied(ours, **options):
+    """torch's module with the weights of ours."""
+    plain = nn.MultiheadAttention(8, 2, batch_first=True, **options)
+    with torch.no_grad():
+        for name in ("q", "k", "v"):
+            getattr(plain, f"{name}_proj_weight").copy_(getattr(ours, f"{name}_proj").weight)
+        plain.out_proj.weight.copy_(ours.out_proj.weight)
+    return plain
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_multihead_attention_of_another_sequence(bias):
+    """Keys and values of other sizes and another length than queries; weights by head, or none."""
+    ours = modules.MultiheadAttention(8, 2, kdim=6, vdim=4, bias=bias, encoder_decoder_attention=True)
+    plain = copied(ours, kdim=6, vdim=4, bias=bias)
+    query, key, value = rand(2, 3, 8), rand(2, 5, 6), rand(2, 5, 4)
+    expected, weights = plain(query, key, value, average_attn_weights=False)
+    flat = [t.flatten(0, 1).npu() for t in (query, key, value)]
+    out, found = ours.npu()(*flat, 2, 3, 5, need_head_weights=True)
+    torch.testing.assert_close(out.view(2, 3, 8).cpu(), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found.transpose(0, 1).cpu(), weights, rtol=1e-4, atol=1e-5)
+    assert ours(*flat, 2, 3, 5, need_weights=False)[1] is None
+    assert ours(*flat, 2, 3, 5, need_weights=False, need_head_weights=True)[1].shape == (2, 2, 3, 5)
+    assert ours.encoder_decoder_attention and not ours.self_attention and ours.head_dim == 4
+    for projection in (ours.q_proj, ours.k_proj, ours.v_proj, ours.out_proj):
+        limit = (6 / sum(projection.weight.shape)) ** 0.5
+        assert limit * 0.7 < projection.weight.abs().max() <= limit and (projection.bias is None) == (not bias)
+
+
+def test_multihead_attention_drops_in_training_only():
+    torch.manual_seed(0)
+    ours, x = modules.MultiheadAttention(8, 2, dropout=0.5).npu(), rand(10, 8).npu()
+    assert not torch.equal(ours(x, x, x, 2, 5, 5)[0], ours(x, x, x, 2, 5, 5)[0])
+    ours.eval()
+    assert torch.equal(ours(x, x, x, 2, 5, 5)[0], ours(x, x, x, 2, 5, 5)[0])
+    whole = modules.MultiheadAttention(8, 2).npu()
+    assert torch.equal(whole(x, x, x, 2, 5, 5)[0], whole(x, x, x, 2, 5, 5)[0])
+
+
+@pytest.mark.parametrize("option", [{"add_bias_kv": True}, {"add_zero_attn": True}, {"q_noise": 0.1}], ids=str)
+def test_multihead_attention_refuses(option):
+    with pytest.raises(NotImplementedError, match="does not support add_bias_kv, add_zero_attn and q_noise"):
+        modules.MultiheadAttention(8, 2, **option)
+    with pytest.raises(ValueError, match="embed_dim 8 must be divisible by num_heads 3"):
+        modules.MultiheadAttention(8, 3)
+    x = rand(10, 8).npu()
+    for call in ({"static_kv": True}, {"before_softmax": True}):
+        with pytest.raises(NotImplementedError, match="does not support incremental_state, static_kv and before_softmax"):
+            modules.MultiheadAttention(8, 2).npu()(x, x, x, 2, 5, 5, **call)
+
+
+def buffers(module):
+    return {name: (tuple(t.shape), t.dtype, t.float().unique().tolist()) for name, t in module.named_buffers()}
+
+
+def test_quantised_layers_hold_what_a_checkpoint_fills():
+    zeros8, zeros32 = (torch.int8, [0.0]), (torch.int32, [0.0])
+    ones, zeros = (torch.float32, [1.0]), (torch.float32, [0.0])
+    assert buffers(modules.LinearQuant(6, 4)) == {"weight": ((4, 6), *zeros8), "scale": ((4,), *ones), "bias": ((4,), *zeros32)}
+    assert buffers(modules.LinearQuant(6, 4, bias=False, offset=True, pertoken_scale=True)) == {
+        "weight": ((4, 6), *zeros8), "scale": ((4,), *ones), "offset": ((4,), *zeros), "pertoken_scale": ((1,), *ones)}
+    assert buffers(modules.LinearWeightQuant(7, 4)) == {
+        "weight": ((4, 7), *zeros8), "antiquant_scale": ((1, 4), *ones), "bias": ((4,), *zeros)}
+    assert buffers(modules.LinearWeightQuant(7, 4, bias=False, antiquant_offset=True, quant_scale=True, quant_offset=True,
+                                             antiquant_group_size=3)) == {
+        "weight": ((4, 7), *zeros8), "antiquant_scale": ((3, 4), *ones), "antiquant_offset": ((3, 4), *zeros),
+        "quant_scale": ((4,), *ones), "quant_offset": ((4,), *zeros)}
+    assert buffers(modules.QuantConv2d(4, 6, (3, 2), torch.float16, groups=2)) == {
+        "weight": ((6, 2, 3, 2), *zeros8), "scale": ((6,), *ones), "bias": ((6,), *zeros32)}
+    assert buffers(modules.QuantConv2d(4, 6, 3, torch.float16, bias=False, offset=True)) == {
+        "weight": ((6, 4, 3, 3), *zeros8), "scale": ((6,), *ones), "offset": ((6,), *zeros)}
+
+
+def test_quantised_linear_with_a_scale_for_each_token():
+    layer = modules.LinearQuant(6, 4, bias=False, pertoken_scale=True, output_dtype=torch.float16).npu()
+    weight, x, tokens = int8(4, 6), int8(3, 6, seed=1), torch.tensor([0.5, 1.0, 2.0])
+    layer.weight.copy_(weight)
+    layer.scale.fill_(0.01)
+    layer.pertoken_scale = tokens.npu()
+    expected = ((x.long() @ weight.long().t()) * 0.01 * tokens[:, None]).half()
+    torch.testing.assert_close(layer(x.npu()).cpu(), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_quantised_convolution_with_its_options():
+    layer = modules.QuantConv2d(4, 6, (3, 2), torch.float16, stride=(2, 1), padding=(0, 1), dilation=(1, 2), groups=2).npu()
+    weight, x, bias = int8(6, 2, 3, 2), int8(1, 4, 7, 6), torch.arange(6, dtype=torch.int32) * 50
+    layer.weight.copy_(weight)
+    layer.bias.copy_(bias)
+    layer.scale.fill_(0.001)
+    expected = (F.conv2d(x.float(), weight.float(), bias.float(), (2, 1), (0, 1), (1, 2), 2) * 0.001).half()
+    torch.testing.assert_close(layer(x.npu()).cpu(), expected, rtol=1e-3, atol=1e-3)
+
+
 def int8(*shape, seed=0):
     return (rand(*shape, seed=seed) * 40).round().clamp(-127, 127).to(torch.int8)
 
@@ -219,6 +365,24 @@ def test_deformable_convolution(cls):
     assert layer.conv_offset.weight.grad.abs().sum() > 0
 
 
+def test_deformable_convolution_with_its_options():
+    """Without shifts it is torch's convolution, at half the strength before training."""
+    torch.manual_seed(0)
+    layer = modules.ModulatedDeformConv(4, 6, (3, 2), stride=(2, 1), padding=(1, 2), dilation=(1, 2), groups=2).npu()
+    x = rand(1, 4, 7, 6)
+    assert not layer.bias.any() and not layer.conv_offset.weight.any() and not layer.conv_offset.bias.any()
+    bound = 1 / (2 * 3 * 2) ** 0.5
+    assert -bound <= layer.weight.min() < -0.7 * bound and 0.7 * bound < layer.weight.max() <= bound
+    with torch.no_grad():
+        layer.bias.copy_(torch.arange(6.0))
+        expected = F.conv2d(x, layer.weight.cpu(), None, (2, 1), (1, 2), (1, 2), 2) / 2 + torch.arange(6.0).view(6, 1, 1)
+        torch.testing.assert_close(layer(x.npu()).cpu(), expected, rtol=1e-4, atol=1e-5)
+        plain = modules.ModulatedDeformConv(4, 6, 3, bias=False, pack=False).npu()
+        assert plain.bias is None and plain.conv_offset is None
+        out = plain(x.npu(), torch.zeros(1, 18, 5, 4).npu(), torch.ones(1, 9, 5, 4).npu())
+        torch.testing.assert_close(out.cpu(), F.conv2d(x, plain.weight.cpu()), rtol=1e-4, atol=1e-5)
+
+
 def test_deformable_convolution_moves_by_whole_pixels():
     layer = modules.ModulatedDeformConv(1, 1, 1, pack=False, bias=False).npu()
     nn.init.ones_(layer.weight)
@@ -237,12 +401,77 @@ def test_roi_align_of_a_linear_map_gives_bin_centres():
     torch.testing.assert_close(out[0, 0, 0].cpu(), torch.tensor([2.5, 4.5, 6.5, 8.5]))  # centres 3, 5, 7, 9 less half a pixel
 
 
+def test_roi_align_with_its_options():
+    ramp = torch.arange(16.0).view(1, 1, 1, 16).expand(1, 1, 16, 16).contiguous().npu()
+    rois = torch.tensor([[0.0, 4, 4, 20, 12]]).npu()
+    plain = modules.ROIAlign(4, 0.5, -1, aligned=False)(ramp, rois)  # as many samples as a bin has pixels
+    torch.testing.assert_close(plain[0, 0].cpu(), torch.tensor([3.0, 5, 7, 9]).expand(4, 4))
+    shifted = modules.ROIAlign(4, 0.5, 3)(ramp, rois)
+    torch.testing.assert_close(shifted[0, 0].cpu(), torch.tensor([2.5, 4.5, 6.5, 8.5]).expand(4, 4))
+
+
+def test_ps_roi_pool_has_the_sizes_of_r_fcn():
+    features = torch.arange(22 * 49.0).view(1, -1, 1, 1).expand(1, -1, 8, 8).contiguous().npu()
+    roi = torch.tensor([[0.0, 0, 0, 100, 100]]).npu()
+    out = modules.PSROIPool()(features, roi)
+    torch.testing.assert_close(out.cpu(), torch.arange(22 * 49.0).view(1, 22, 7, 7))
+    assert torch.equal(modules.PSROIPool()(features, roi.t()[None]), out)
+
+
 def test_ps_roi_pool_takes_each_bin_from_its_own_channel():
     features = torch.arange(4.0).view(1, 4, 1, 1).expand(1, 4, 8, 8).contiguous()
     pool = modules.PSROIPool(2, 2, 1.0, 2, 1)
     assert pool(features.npu(), torch.tensor([[0.0, 1, 1, 6, 6]]).npu()).cpu().tolist() == [[[[0, 1], [2, 3]]]]
     with pytest.raises(ValueError, match="group_size"):
         modules.PSROIPool(7, 7, 1.0, 3, 2)
+
+
+def jittered(monkeypatch, image, factors, **strengths):
+    """The image changed by factors that chance would have drawn, and the ranges that they were drawn from."""
+    ranges, drawn = [], iter(factors)
+    monkeypatch.setattr(random, "uniform", lambda low, high: ranges.append((low, high)) or next(drawn))
+    return modules.FusedColorJitter(**strengths)(image).astype(float), ranges
+
+
+def test_color_jitter_changes_one_property_at_a_time(monkeypatch):
+    image = np.random.default_rng(0).integers(90, 160, (4, 5, 3), dtype=np.uint8)
+    grey = (image @ np.array([0.299, 0.587, 0.114]))[..., None]
+    none = (1.0, 1.0, 1.0, 0.0)
+
+    def changed(place, value):
+        return jittered(monkeypatch, image, [*none[:place], value, *none[place + 1:]])[0]
+
+    assert np.abs(changed(0, 1.5) - image * 1.5).max() <= 1
+    assert np.abs(changed(1, 0.5) - (image * 0.5 + grey.mean() * 0.5)).max() <= 1
+    assert np.abs(changed(2, 0.25) - (image * 0.25 + grey * 0.75)).max() <= 1
+    opposite, quarter = changed(3, 0.5), changed(3, 0.25)
+    assert np.abs(opposite - (2 * grey - image)).max() <= 2
+    assert np.abs((quarter @ np.array([0.299, 0.587, 0.114]))[..., None] - grey).max() <= 2  # as bright as before
+    twice, _ = jittered(monkeypatch, quarter.astype(np.uint8), [1.0, 1.0, 1.0, 0.25])
+    assert np.abs(twice - opposite).max() <= 3
+    both, ranges = jittered(monkeypatch, image, [0.8, 0.5, 1.0, 0.0], brightness=0.25, contrast=2.0, saturation=0.5, hue=0.125)
+    assert np.abs(both - 0.8 * (image * 0.5 + grey.mean() * 0.5)).max() <= 1
+    assert ranges == [(0.75, 1.25), (0.0, 3.0), (0.5, 1.5), (-0.125, 0.125)]
+
+
+def test_color_jitter_turns_red_towards_green(monkeypatch):
+    """By a third of a turn; an image of PIL gives one of PIL, and what is too bright is cut."""
+    red = np.full((1, 1, 3), 100, dtype=np.uint8) + np.array([40, 0, 0], dtype=np.uint8)
+    turned, _ = jittered(monkeypatch, red, [1.0, 1.0, 1.0, -1 / 3])
+    back, _ = jittered(monkeypatch, red, [1.0, 1.0, 1.0, 1 / 3])
+    assert {int(turned[0, 0].argmax()), int(back[0, 0].argmax())} == {1, 2}
+    bright, _ = jittered(monkeypatch, red, [9.0, 1.0, 1.0, 0.0])
+    assert bright.tolist() == [[[255.0, 255.0, 255.0]]]
+    monkeypatch.undo()
+    image = pytest.importorskip("PIL.Image").fromarray(red)
+    assert np.array_equal(np.asarray(modules.FusedColorJitter()(image)), red) and type(modules.FusedColorJitter()(image)) is type(image)
+
+
+@pytest.mark.parametrize("strength", [{"brightness": -0.1}, {"contrast": -0.1}, {"saturation": -0.1}, {"hue": -0.1}, {"hue": 0.6}], ids=str)
+def test_color_jitter_refuses_strengths_without_a_meaning(strength):
+    with pytest.raises(ValueError, match=next(iter(strength))):
+        modules.FusedColorJitter(**strength)
+    modules.FusedColorJitter(0, 0, 0, 0.5)
 
 
 def test_color_jitter():

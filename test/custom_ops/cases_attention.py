@@ -108,6 +108,11 @@ TRAINING = [
     Case("npu_fusion_attention_v2", (*BSH, 4, "BSH"), v2, {**SCALE, "pse": PSE}, grad=(0, 1, 2), label="bias"),
     Case("npu_fusion_attention_v2", (*ROWS, 4, "TND"), v2,
          {**SCALE, **ENDS, "query_rope": rand(8, 4, 3), "key_rope": rand(11, 2, 3)}, grad=(0, 1, 2), label="rotary parts"),
+    Case("npu_fusion_attention_v2", (*ROWS, 4, "TND"), v2, {**SCALE, **ENDS}, grad=(0, 1, 2), label="rows"),
+    Case("npu_fusion_attention_v2", (*ROWS, 4, "TND"), v2, {**SCALE, **ENDS, "softmax_layout": "TND"},
+         grad=(0, 1, 2), label="rows in order"),
+    Case("npu_fusion_attention_v2", (*ROWS, 4, "TND"), v2, {**SCALE, **ENDS, "sink": SINK}, grad=(0, 1, 2), label="sink of rows"),
+    Case("npu_fusion_attention_v2", (*BNSD, 4, "BNSD"), v2, {**SCALE, "sink": SINK}, grad=(0, 1, 2), label="sink"),
     Case("npu_fusion_attention_v3", (*BNSD, 4, "BNSD"), fused, {**SCALE, "sparse_mode": 3}, grad=(0, 1, 2), label="causal"),
     Case("npu_fusion_attention_v3", (*BSH, 4, "BSH", PSE), fused, {**SCALE, "sink": SINK}, grad=(0, 1, 2, 5), label="bias"),
     Case("npu_fusion_attention_grad_v3", (*BSND, rand(2, 4, 4, 8, seed=2), 4, "BSND"), gradient,
@@ -152,7 +157,7 @@ MERGING = [
          lambda *_, **__: default_order(turned(WHOLE)), {"input_layout": "TND", "actual_seq_qlen": torch.tensor([0, 1, 4])},
          label="sequences"),
     Case("npu_ring_attention_update", (*batched(PARTS[0]), *batched(PARTS[1])), lambda *_: batched(WHOLE), label="batches"),
-    *(Case("npu_attention_update", (LSE, [out.flatten(0, 2) for out, _, _ in PARTS], kind), lambda *_: (
-        WHOLE[0].flatten(0, 2), (WHOLE[1] + WHOLE[2].log()).flatten()), label=str(kind)) for kind in (0, 1)),
+    *(Case("npu_attention_update", (LSE, [out.flatten(0, 2) for out, _, _ in PARTS], kind), lambda lse, outs, kind: (
+        WHOLE[0].flatten(0, 2), (WHOLE[1] + WHOLE[2].log()).flatten() if kind else None), label=str(kind)) for kind in (0, 1)),
 ]
 CASES = [*TRAINING, *MERGING]

@@ -234,15 +234,28 @@ PLACES_OF = torch.tensor([5, 0, 11, 2])
 
 def third(*a, cache_index=None, query_norm_flag=False, **kwargs):
     query, rope, kv, kr, norm = prolog(*a[:9], cache_index, *a[9:], **kwargs)
-    return query, rope, torch.empty(0), norm if query_norm_flag else torch.empty(0), torch.empty(0), kv, kr
+    return query.bfloat16(), rope.bfloat16(), torch.empty(0), norm if query_norm_flag else torch.empty(0), torch.empty(0), kv, kr
+
+
+def second(*a, **kwargs):
+    query, rope, kv, kr, _ = prolog(*a, **kwargs)
+    return query, rope.bfloat16(), kv, kr, torch.zeros(1)
+
+
+def first(*args, **kwargs):
+    return second(*args, **kwargs)[:4]
 
 
 CASES = [
-    Case("npu_mla_prolog_v2", (*weights(4), PLACES_OF, *CACHES), lambda *a, **kwargs: prolog(*a, **kwargs)[:4]),
+    Case("npu_mla_prolog", (*weights(4), PLACES_OF, *CACHES), first),
+    Case("npu_mla_prolog", (*weights(2, 2), PLACES_OF.view(2, 2), *CACHES), first, label="batch"),
+    Case("npu_mla_prolog", (*weights(4), PLACES_OF, *CACHES), first, {"rmsnorm_epsilon_cq": 1e-2, "rmsnorm_epsilon_ckv": 1e-3},
+         label="epsilons"),
+    Case("npu_mla_prolog_v2", (*weights(4), PLACES_OF, *CACHES), lambda *a, **kwargs: second(*a, **kwargs)[:4]),
     Case(
         "npu_mla_prolog_v2",
         (*weights(2, 2), PLACES_OF.view(2, 2), *CACHES),
-        lambda *a, **kwargs: (*prolog(*a, **kwargs)[:4], torch.zeros(1)),
+        second,
         label="batch",
     ),
     Case(

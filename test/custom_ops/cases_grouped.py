@@ -175,8 +175,6 @@ CASES = [
 ]
 # Cases that the official wheel refuses, or answers otherwise: see test/official/custom_ops.py.
 NOT_OFFICIAL = {
-    **dict.fromkeys(("npu_bmmV2", "npu_bmmV2-sizes", "npu_bmm_v2_mat1_backward", "npu_bmm_v2_mat2_backward"),
-                    "runs through CANN's older compiler of single operators"),
     "npu_grouped_matmul_add_": "it takes sizes for ends",
     "npu_transpose_batchmatmul-int8": "its result has the type of the input, against its own meta function and documentation",
 }

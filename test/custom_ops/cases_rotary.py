@@ -47,6 +47,7 @@ CASES = [
       for name, (shape, several) in LAYOUTS.items() for table in several],
     Case("npu_rotary_mul", (Q4, COS, SIN, "half", MATRIX), rotary, grad=(0, 1, 2), label="matrix"),
     Case("npu_rotary_mul", (rand(0, 6, 3, 8), COS, SIN), rotary, label="empty"),
+    *[Case("npu_rotary_mul", (Q4, COS, SIN, mode), rotary, grad=(0,), label=f"{mode}, input alone") for mode in MODES[:2]],
     *[Case("npu_rotary_mul_backward", (Q4, rand(2, 6, 3, 8, seed=4), COS, SIN, mode),
            lambda g, x, c, s, mode: grads(lambda a, b, d: rotary(a, b, d, mode), (x, c, s), g), label=mode) for mode in MODES],
     *[Case("npu_apply_rotary_pos_emb", (Q4, Q4[:, :, :1], COS, SIN, "BSND", mode),
@@ -65,3 +66,13 @@ CASES = [
          lambda p, q, k, c, h, mrope_section, cache_mode: tuple(turned_in_turn(x, p, mrope_section) for x in (q, k)),
          {"mrope_section": [3, 0, 0], "cache_mode": "interleave"}, label="one axis in turn"),
 ]
+
+# Cases that the official wheel refuses, or answers otherwise: see test/official/custom_ops.py.
+NOT_OFFICIAL = {
+    **{f"{name}-{mode}": "it takes the modes half and interleave only" for name in ("npu_rotary_mul", "npu_rotary_mul_backward")
+       for mode in ("quarter", "interleave-half")},
+    **{f"npu_rotary_mul_backward-{mode}": "without autograd it asks for one gradient, and returns two tensors that nobody wrote"
+       for mode in ("half", "interleave")},
+    "npu_apply_rotary_pos_emb-interleave-half": "it takes the modes half, interleave and quarter only",
+    "npu_rotary_mul-matrix gradient": "its gradient takes the matrix for that of mode half",
+}

@@ -455,9 +455,48 @@ def test_multi_head_attention():
     torch.testing.assert_close(out[0].cpu(), context @ weights[3].t(), rtol=1e-4, atol=1e-4)
 
 
+def test_multi_head_attention_with_biases_mask_and_dropout():
+    """Keys of another length than queries; every output by its rule."""
+    g = torch.Generator().manual_seed(1)
+    query, key, value = (torch.randn(2 * n, 16, generator=g) for n in (3, 5, 5))
+    weights, biases = ([torch.randn(*shape, generator=g) for _ in range(4)] for shape in ((16, 16), (16,)))
+    mask, kept = torch.randn(2, 2, 3, 5, generator=g), torch.rand(2, 2, 3, 5, generator=g) > 0.25
+    q, k, v = ((x @ w.t() + b).view(2, -1, 2, 8).transpose(1, 2) for x, w, b in zip((query, key, value), weights, biases))
+    scores = q @ k.transpose(-1, -2) / math.sqrt(8) + mask
+    dropped = torch.softmax(scores, -1) * kept / 0.75
+    context = (dropped @ v).transpose(1, 2).reshape(6, 16)
+    expected = (context @ weights[3].t() + biases[3], q / math.sqrt(8), k, v, torch.softmax(scores, -1), dropped, context)
+    tensors = [t.npu() for t in (query, key, value, *weights[:3], mask, weights[3], *biases, kept.to(torch.uint8))]
+    out, bits, *others = npu.npu_multi_head_attention(*tensors, 2, 8, 5, 3, 0.25, True)
+    for actual, wanted in zip((out, *others), expected, strict=True):
+        torch.testing.assert_close(actual.cpu(), wanted, rtol=1e-4, atol=1e-4)
+    assert torch.equal(unpacked(bits, kept), kept)
+    drawn = npu.npu_multi_head_attention(*tensors[:-1], None, 2, 8, 5, 3, 0.25, True)
+    torch.testing.assert_close(drawn[6].cpu(), drawn[5].cpu() * unpacked(drawn[1], kept) / 0.75)
+    assert 0 < unpacked(drawn[1], kept).sum() < kept.numel()
+    whole = npu.npu_multi_head_attention(*tensors[:-1], None, 2, 8, 5, 3, 0.0, False)
+    assert whole[1].dtype == torch.uint8 and unpacked(whole[1], kept).all()
+
+
+def unpacked(bits, like):
+    """A bit of each number, the lowest of a byte first."""
+    flags = bits.cpu()[:, None] >> torch.arange(8, dtype=torch.uint8) & 1
+    return flags.flatten()[: like.numel()].view_as(like).bool()
+
+
+def test_bert_attention_drops_and_refuses_other_layouts():
+    q, k, v = make(3, 3)
+    mask, ones = torch.zeros(B, 1, 3, 3).npu(), torch.ones_like(v).npu()
+    kept = torch.cat([npu.npu_fused_attention_score(q.npu(), k.npu(), ones, mask, 0.5, 0.5) for _ in range(20)])
+    assert kept.min() == 0.0 and abs(kept.mean().item() - 1.0) < 0.2
+    for flag in ("query_transpose", "key_transpose", "bmm_score_transpose_a", "bmm_score_transpose_b", "value_transpose", "dx_transpose"):
+        with pytest.raises(NotImplementedError, match=f"npu_fused_attention_score does not support {flag}"):
+            npu.npu_fused_attention_score(q.npu(), k.npu(), v.npu(), mask, 0.5, 1.0, **{flag: True})
+
+
 def test_bert_attention():
     q, k, v = make(3, 3)
-    mask = torch.zeros(B, 1, 3, 3)
+    mask = torch.randn(B, 1, 3, 3, generator=torch.Generator().manual_seed(4))
     expected = (torch.softmax(q @ k.transpose(-1, -2) * 0.5 + mask, -1) @ v).transpose(1, 2).reshape(B * 3, -1)
     out = npu.npu_fused_attention_score(q.npu(), k.npu(), v.npu(), mask.npu(), 0.5, 1.0)
     torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)

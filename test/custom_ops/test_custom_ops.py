@@ -1,6 +1,7 @@
 """Every custom operator against plain torch: results, gradients, meta shapes; and the schemas that are registered."""
 
 import importlib
+import re
 import sys
 from pathlib import Path
 
@@ -10,8 +11,7 @@ import yaml
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from torch_npu.custom_ops import NAMES
-from torch_npu.custom_ops.refused import OFFICIAL
+from torch_npu.custom_ops import NAMES, REFUSED
 
 sys.path.insert(0, str(Path(__file__).parent))
 import cases  # noqa: E402
@@ -25,7 +25,9 @@ CASES = [*cases.NORM, *cases.ACTIVATION, *cases.SOFTMAX, *cases.CAST, *cases.LAY
 ELSEWHERE = {
     "_dropout_with_byte_mask", "_npu_dropout", "dropout_with_byte_mask", "npu_apply_adam", "npu_apply_adam_w",
     "npu_bert_apply_adam", "npu_dropout_backward", "npu_dropout_do_mask", "npu_dropout_gen_mask", "npu_dropout_with_add_softmax",
-    "npu_fused_attention_score", "npu_multi_head_attention",
+    "npu_fused_attention_score", "npu_multi_head_attention", "empty_with_format", "empty_with_swapped_memory", "npu_change_data_ptr",
+    "npu_nms_rotated", "npu_random_choice_with_mask", "npu_sub_sample", "print_npugraph_tensor", "save_npugraph_tensor",
+    "set_op_timeout_ms", "unsafe_empty_with_format",
 }
 # What the official wheel registers, and where we differ.
 OFFICIAL_SCHEMAS = {line.removeprefix("npu::").partition("(")[0]: line
@@ -130,9 +132,21 @@ def test_operators_are_functions_of_the_package():
     assert torch_npu.npu_swiglu is torch.ops.npu.npu_swiglu
     with pytest.raises(AttributeError, match="npu_nothing"):
         torch_npu.npu_nothing  # noqa: B018
-    with pytest.raises(AttributeError, match="npu_mla_prolog is a custom operator of the official plugin that torch_npu does not have"):
-        torch_npu.npu_mla_prolog  # noqa: B018
-    assert NAMES <= OFFICIAL
+    for name, reason in REFUSED.items():
+        with pytest.raises(AttributeError, match=re.escape(reason)):
+            getattr(torch_npu, name)
+
+
+def test_every_operator_of_the_official_plugin_is_registered_with_its_schema():
+    registered = {name.removeprefix("npu::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("npu::")}
+    assert OFFICIAL_SCHEMAS.keys() <= registered
+    assert {name for name in registered - OFFICIAL_SCHEMAS.keys() if not name.startswith("_fused_")} == set()
+
+
+def test_what_is_refused_says_why_whatever_it_is_called_with():
+    assert len(REFUSED) <= 110
+    with pytest.raises(NotImplementedError, match="npu::obfuscation_finalize is not supported: .+\\.$"):
+        torch.ops.npu.obfuscation_finalize(torch.ones(2))
 
 
 def test_a_row_refuses_tensors_of_the_cpu():

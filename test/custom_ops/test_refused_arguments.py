@@ -39,3 +39,15 @@ def test_argument_is_refused_by_name(name, argument):
     given = {**dict(zip((a.name for a in arguments), case.args)), **case.kwargs, argument: value}
     with pytest.raises(NotImplementedError, match=f"{name} does not support.*{argument}"):
         function(**to("npu", given))
+
+
+def test_numbers_without_a_meaning_are_refused():
+    x = torch.ones(2, 3, device="npu")
+    with pytest.raises(NotImplementedError, match="npu_indexing does not support strides"):
+        torch.ops.npu.npu_indexing(x, [0, 0], [2, 3], [1, 0])
+    with pytest.raises(ValueError, match="roi_end_mode must be 0, 1 or 2, got 3"):
+        torch.ops.npu.npu_roi_align(torch.ones(1, 1, 4, 4, device="npu"), torch.zeros(1, 5, device="npu"), 1.0, 2, 2, 2, 3)
+    boxes, scores = torch.ones(1, 2, 1, 4, device="npu"), torch.ones(1, 2, 1, device="npu")
+    for options in ((True, False), (False, True)):
+        with pytest.raises(NotImplementedError, match="npu_batch_nms does not support change_coordinate_frame and transpose_box"):
+            torch.ops.npu.npu_batch_nms(boxes, scores, 0.1, 0.5, 2, 2, *options)

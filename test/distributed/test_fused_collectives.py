@@ -20,7 +20,7 @@ def test_any_task_queue(queue):
 def test_bad_arguments_are_named(pair):
     for messages in pair.run(cases.refused):
         for message, expected in zip(messages, [
-            'there is no communicator "nobody" on card', 'reduce_op is "max", expected "sum"', "does not support dequant_scale",
+            'there is no communicator "nobody" on card', 'reduce_op is "max", expected "sum"', "belong to quantised operands",
             "x1 has 6 columns, x2 4 rows", "the gathered tensor has 72 elements, expected 24 of each of 2 ranks",
             "does not support gather_index", "4 rows of input do not divide among 3 ranks",
             "the rows of self do not divide into those of out for each of 2 ranks",

@@ -20,13 +20,18 @@ OPERATORS = 6  # of a row are asked, those that launch the fewest others first
 # Tests beside OpInfo's, by table.
 TESTS = {
     "attention": ("test/python/test_attention.py", "test/custom_ops/test_attention.py"),
+    "causal_conv": ("test/custom_ops/test_mhc.py",),
     "distributions": ("test/ops/test_samplers.py", "test/python/test_random.py"),
     "fill": ("test/ops/test_samplers.py", "test/python/test_random.py"),
     "image": ("test/ops/test_grid_sampler.py",),
     "foreach": ("test/ops/test_foreach.py", "test/optim/test_options.py", "test/optim/test_fused_optimizers.py", "test/python/test_amp.py"),
-    "optimizer": ("test/optim/test_options.py", "test/optim/test_fused_optimizers.py"),
-    "rnn": ("test/python/test_rnn.py",),
+    "gradients": ("test/custom_ops/test_gradients.py",),
+    "mhc": ("test/custom_ops/test_mhc.py", "test/cann_like/test_withdrawal.py"),
+    "nn": ("test/ops/test_convolutions.py", "test/custom_ops/test_random_and_steps.py"),
+    "optimizer": ("test/optim/test_options.py", "test/optim/test_fused_optimizers.py", "test/custom_ops/test_gradients.py"),
+    "rnn": ("test/python/test_rnn.py", "test/custom_ops/test_gradients.py"),
     "special": ("test/ops/test_special.py",),
+    "sync_batch_norm": ("test/ops/test_sync_batch_norm.py", "test/custom_ops/test_gradients.py"),
 }
 OFFICIAL = ("operators", "randomness", "training")  # modules of test/official
 

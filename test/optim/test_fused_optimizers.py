@@ -1,5 +1,6 @@
 """torch_npu.optim: the same numbers as the optimiser of torch.optim, or as the rule written out, with the same state dict."""
 
+import copy
 import math
 
 import pytest
@@ -136,6 +137,84 @@ def test_fused_clipping(norm_type):
     expected = torch.nn.utils.clip_grad_norm_(cpu, 0.5, norm_type)
     torch.testing.assert_close(total.cpu(), expected)
     assert_same([p.grad for p in npu], [p.grad for p in cpu])
+
+
+def test_clipping_leaves_a_small_norm_and_no_gradients_alone():
+    npu = parameters("npu")
+    optimizer = optim.NpuFusedSGD(npu, lr=0.1)
+    assert optimizer.clip_grad_norm_fused_(1.0).item() == 0.0
+    set_gradients(npu, 0)
+    before = [p.grad.cpu() for p in npu]
+    optimizer.clip_grad_norm_fused_(1e4)
+    assert all(torch.equal(p.grad.cpu(), grad) for p, grad in zip(npu, before))
+
+
+def test_a_step_returns_the_loss_of_its_closure():
+    param = torch.nn.Parameter(torch.ones(2, device="npu"))
+    optimizer = optim.NpuFusedSGD([param], lr=0.5)
+
+    def closure():
+        loss = (param * 3).sum()
+        loss.backward()
+        return loss
+
+    assert optimizer.step() is None
+    assert optimizer.step(closure).item() == 6.0
+    assert param.tolist() == [-0.5, -0.5]
+
+
+def test_sparse_gradients_are_refused():
+    embedding = torch.nn.Embedding(4, 3, sparse=True, device="npu")
+    embedding(torch.tensor([1], device="npu")).sum().backward()
+    with pytest.raises(RuntimeError, match="NpuFusedAdam does not support sparse gradients"):
+        optim.NpuFusedAdam(embedding.parameters()).step()
+
+
+@pytest.mark.parametrize("done", [4094, 9000, 0])
+def test_adam_goes_on_from_any_step(done):
+    """The kernel reads the number of the step from the card, where many of them were copied at once."""
+    npu, cpu = parameters("npu"), parameters("cpu")
+    a, b = optim.NpuFusedAdam(npu, lr=0.1, betas=(0.9, 0.9999)), torch.optim.Adam(cpu, lr=0.1, betas=(0.9, 0.9999))
+    for optimizer, params in ((a, npu), (b, cpu)):
+        set_gradients(params, 0)
+        optimizer.step()
+        for state in optimizer.state.values():
+            state["step"].fill_(done)  # in place, so that the buffers stay
+        for step in range(4):
+            optimizer.zero_grad()
+            set_gradients(params, step)
+            optimizer.step()
+    assert_same(npu, cpu)
+
+
+def test_zero_grad_reaches_gradients_that_no_step_has_seen():
+    npu = parameters("npu")
+    optimizer = optim.NpuFusedSGD(npu, lr=0.1)
+    set_gradients(npu, 0, skip=(1,))
+    optimizer.zero_grad()
+    assert npu[1].grad is None and all(not p.grad.any() for p in npu if p.grad is not None)
+    set_gradients(npu, 0, skip=(1,))
+    optimizer.step()
+    set_gradients(npu, 1)  # one more than the last step combined
+    npu[0].grad = torch.ones_like(npu[0])  # and one that is not where that was
+    optimizer.zero_grad()
+    assert all(p.grad is not None and not p.grad.any() for p in npu)
+    optimizer.zero_grad(set_to_none=True)
+    assert all(p.grad is None for p in npu)
+
+
+def test_a_copy_of_an_optimiser_steps_by_itself():
+    npu, cpu = parameters("npu"), parameters("cpu")
+    optimizer, reference = optim.NpuFusedAdam(npu), torch.optim.Adam(cpu)
+    for step in range(3):
+        if step == 1:
+            original, (npu, optimizer) = npu[0].tolist(), copy.deepcopy((first := npu, optimizer))
+        for params, own in ((npu, optimizer), (cpu, reference)):
+            own.zero_grad(set_to_none=True)
+            set_gradients(params, step)
+            own.step()
+    assert_same(npu, cpu)
+    assert first[0].tolist() == original
 
 
 def reference_lamb(p, grads, lr, b1, b2, eps, wd):

@@ -115,14 +115,47 @@ def test_defaults_are_those_of_torch(cls):
             assert parameter.default == original[name].default or {name, parameter.default} == {"lr", None}, name
 
 
+@pytest.mark.parametrize("cls", [cls for cls in RULES if not hasattr(torch.optim, cls.__name__.removeprefix("NpuFused"))],
+                         ids=lambda cls: cls.__name__)
+def test_defaults_are_those_of_the_rule(cls):
+    def defaults(function):
+        return {name: p.default for name, p in inspect.signature(function).parameters.items() if p.default is not p.empty}
+
+    assert defaults(cls) == defaults(RULES[cls][0])
+
+
 @pytest.mark.parametrize("cls", RULES, ids=lambda cls: cls.__name__)
-@pytest.mark.parametrize("option, value", [("lr", -1.0), ("eps", -1.0), ("weight_decay", -1.0), ("betas", (1.5, 0.9)),
-                                           ("betas", (0.9, -0.1)), ("alpha", -1.0), ("momentum", -1.0), ("rho", 2.0)])
+@pytest.mark.parametrize("option, value", [("lr", -1.0), ("eps", -1.0), ("e", -1.0), ("weight_decay", -1.0), ("betas", (1.5, 0.9)),
+                                           ("betas", (0.9, -0.1)), ("betas", (1.0, 0.9)), ("betas", (0.9, 1.0)), ("b1", -0.1), ("b1", 1.0),
+                                           ("b2", -0.1), ("b2", 1.0), ("warmup", 1.0), ("warmup", -0.5), ("alpha", -1.0),
+                                           ("momentum", -1.0), ("rho", 2.0), ("rho", -0.1)])
 def test_numbers_that_make_no_sense_are_refused_by_name(cls, option, value):
     if option not in inspect.signature(cls).parameters:
         pytest.skip("has no such option")
     with pytest.raises(ValueError, match="beta" if option == "betas" else option if option != "lr" else "lr|learning rate"):
         cls([torch.nn.Parameter(torch.ones(2, device="npu"))], **{"lr": 0.1, option: value})
+
+
+@pytest.mark.parametrize("cls", RULES, ids=lambda cls: cls.__name__)
+def test_numbers_at_the_border_are_accepted(cls):
+    """As in torch.optim: a learning rate of zero, say, keeps parameters as they are."""
+    border = {"lr": 0.0, "eps": 0.0, "e": 0.0, "weight_decay": 0.0, "betas": (0.0, 0.0), "b1": 0.0, "b2": 0.0, "warmup": 0.0, "alpha": 0.0,
+              "momentum": 0.0, "rho": 0.0}
+    given = {name: value for name, value in border.items() if name in inspect.signature(cls).parameters}
+    param = torch.nn.Parameter(torch.ones(2, device="npu"))
+    assert given.items() <= cls([param], **given).param_groups[0].items()
+    if "rho" in given:
+        cls([param], rho=1.0)
+    param.grad = torch.ones_like(param)
+    cls([param], lr=0.0).step()
+    assert param.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.9, "dampening": 0.1}], ids=str)
+def test_nesterov_needs_momentum_without_dampening(options):
+    for cls in (optim.NpuFusedSGD, torch.optim.SGD):
+        with pytest.raises(ValueError, match="Nesterov momentum requires a momentum and zero dampening"):
+            cls([torch.nn.Parameter(torch.ones(2, device="npu"))], lr=0.1, nesterov=True, **options)
 
 
 def test_the_list_of_optimisers_is_complete():

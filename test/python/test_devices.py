@@ -106,6 +106,47 @@ def test_soc_version_is_the_number_of_the_name(check):
         assert check(code, SOFTNPU_SOC=name, TORCH_NPU_RUNTIME="soft") == f"{name} {number} {bf16}"
 
 
+@pytest.mark.parametrize("name, number", [
+    ("910PremiumA", 100), ("910B", 104), ("310P1", 200), ("310P7", 205), ("910B2C", 222), ("910B4-1", 225), ("310B1", 240), ("310B4", 243),
+    ("910_9391", 250), ("910_9362", 255), ("950PR_9589", 260), ("unheard of", -1)])
+def test_soc_versions_of_all_families(monkeypatch, name, number):
+    monkeypatch.setattr("torch_npu._C.get_soc_name", lambda: f"Ascend{name}")
+    assert torch.npu.get_soc_version() == number
+
+
+@two_cards
+def test_card_zero_is_a_card():
+    torch.npu.set_device(1)
+    with torch.npu.device(0):
+        assert torch.npu.current_device() == 0
+    assert torch.npu.current_device() == 1
+    with torch.npu.device("npu:0"), torch.npu.device_of(torch.empty(1, device="npu:1")):
+        assert torch.npu.current_device() == 1
+    torch.npu.set_device("npu:0")
+    assert torch.npu.current_device() == 0
+
+
+@two_cards
+def test_indices_that_device_arguments_mean():
+    """As torch.cuda._utils has it, for packages that ask for it."""
+    from torch.npu.devices import _get_device_index
+
+    torch.npu.set_device(1)
+    assert _get_device_index(None, optional=True) == _get_device_index("npu", optional=True) == 1
+    assert _get_device_index("npu:0") == _get_device_index(0, optional=True) == 0
+    assert _get_device_index(torch.device("npu:0"), allow_cpu=True) == 0
+    assert _get_device_index("cpu", allow_cpu=True) == _get_device_index(torch.device("cpu"), True, True) == -1
+    assert _get_device_index(None, optional=True, allow_cpu=True) == 1
+    for device in (None, "npu"):
+        with pytest.raises(ValueError, match="specified index"):
+            _get_device_index(device)
+
+
+def test_names_that_do_not_exist():
+    with pytest.raises(AttributeError, match="module 'torch.npu' has no attribute 'nothing'"):
+        torch.npu.nothing  # noqa: B018
+
+
 def test_questions_do_not_initialise(check):
     code = """
 torch.npu.is_available(); torch.npu.device_count(); torch.npu.current_device(); torch.npu.get_device_name()

@@ -81,3 +81,46 @@ def test_pickle():
 def test_wrong_data_is_refused():
     with pytest.raises(ValueError, match="data is of type torch.float32, expected one of 8 bits"):
         torch_npu.HiFloat8Tensor(data=X)
+
+
+def test_the_same_codes_under_another_type():
+    t = make()
+    half = t.to_dtype(torch.float16)
+    assert type(half) is torch_npu.HiFloat8Tensor and half.dtype == torch.float16 and half._data.data_ptr() == t._data.data_ptr()
+    assert t.from_hifloat8(torch.bfloat16).dtype == torch.bfloat16 and t.from_hifloat8().dtype == torch.float32
+    like = torch_npu.HiFloat8Tensor.make_like(half, data=t._data)
+    wide = torch_npu.HiFloat8Tensor.make_like(half, data=t._data, dtype=torch.float32)
+    assert like.dtype == torch.float16 and wide.dtype == torch.float32
+    assert torch_npu.HiFloat8Tensor(data=t._data).dtype == torch.float32
+
+
+def test_types_that_cannot_be_rounded_go_through_float32():
+    assert make(X.double()).dtype == torch.float32
+    assert torch.equal(make(X.double()).float().cpu(), rounded(X))
+
+
+def test_copies_between_tensors_of_codes_and_of_other_shapes():
+    t, other = make(), make(X * 2)
+    assert t.copy_(other) is t and torch.equal(t._data, other._data) and t._data.data_ptr() != other._data.data_ptr()
+    t.copy_(torch.ones(X.shape[-1]))  # broadcast, and from the CPU
+    assert torch.equal(t.float().cpu(), torch.ones_like(X))
+    wide = torch.zeros_like(X, device="npu")
+    assert torch.equal(wide.copy_(other).cpu(), rounded(X * 2))
+
+
+def test_out_is_written_as_codes():
+    t, other = make(), make(X * 2)
+    assert torch.add(X.npu(), 1, out=t) is t
+    assert torch.equal(t.float().cpu(), rounded(X + 1)) and torch.equal(other.float().cpu(), rounded(X * 2))
+
+
+def test_codes_have_no_gradient_and_results_do():
+    class Codes(torch.Tensor):
+        requires_grad = True
+
+    with pytest.raises(ValueError, match="data requires a gradient, expected codes, which have none"):
+        torch_npu.HiFloat8Tensor(data=torch.zeros(2, dtype=torch.uint8).as_subclass(Codes))
+    x = X.npu().requires_grad_()
+    wide = torch_npu.HiFloat8Tensor.to_hifloat8(x).half()
+    wide.sum().backward()
+    assert torch.equal(x.grad.cpu(), torch.ones_like(X))

@@ -182,8 +182,35 @@ def test_summary_is_a_table_of_the_stats():
     del x
 
 
+@pytest.mark.parametrize("abbreviated", [False, True])
+@pytest.mark.parametrize("scale", [1, 3 << 10, 5 << 20, 7 << 33])
+def test_summary_has_the_numbers_and_units_of_torch_cuda(monkeypatch, scale, abbreviated):
+    """Numbers of several sizes, among them those at which the unit changes."""
+    flat = {name: scale * number for number, name in enumerate(torch.npu.memory_stats())}
+    flat |= {f"allocated_bytes.all.{metric}": value for metric, value in zip(("current", "peak", "allocated", "freed"), (
+        768 * 1024 - 1, 768 * 1024, 768 * 1024**2, 3 * 1024**4))}
+    flat |= {f"allocation.all.{metric}": value for metric, value in zip(("current", "peak", "allocated", "freed"), (
+        749_999, 750_000, 749_999_999, 750_000_000))}
+    nested: dict = {}
+    for name, value in flat.items():
+        *path, last = name.split(".")
+        inner = nested
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    monkeypatch.setattr("torch_npu.npu.memory.memory_stats_as_nested_dict", lambda device: nested)
+    monkeypatch.setattr("torch.cuda.memory.memory_stats", lambda device: flat)
+
+    def rows(text):
+        return [[cell.split() for cell in line.split("|")] for line in text.replace("GPU", "NPU").splitlines() if line.count("|") == 6]
+
+    ours, theirs = torch.npu.memory_summary(0, abbreviated), torch.cuda.memory_summary(0, abbreviated)
+    assert len(rows(ours)) == (12 if abbreviated else 30) and rows(ours) == rows(theirs)
+
+
 def test_questions_do_not_initialise(check):
     code = """
+assert torch.npu.memory_reserved() == torch.npu.max_memory_allocated() == torch.npu.max_memory_reserved() == 0
 assert torch.npu.memory_allocated() == 0 and torch.npu.memory_stats() == {} and torch.npu.host_memory_stats() == {}
 torch.npu.empty_cache()
 assert not torch.npu.is_initialized()

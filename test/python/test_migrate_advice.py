@@ -51,3 +51,20 @@ def test_analysis_says_what_hardware_refuses(tmp_path, capsys):
     rows = {row["api"]: row for row in json.loads((tmp_path / "a.json").read_text())["apis"]}
     assert rows["torch.relu"]["refused_by_hardware"] == {"bfloat16": "Ascend910A, Ascend910ProB", "float64": "every Ascend chip"}
     assert "all Ascend chips refuse float64" in capsys.readouterr().out
+
+
+def test_differences_are_attributes_of_classes_and_parameters_of_functions(monkeypatch):
+    class Theirs:
+        shared, theirs, _private = 1, 2, 3
+
+    class Ours:
+        shared = 1
+
+    monkeypatch.setattr(torch.cuda, "Stream", Theirs)
+    monkeypatch.setattr(torch.npu, "Stream", Ours)
+    assert cuda_names._difference("Stream") == "no attribute `theirs`"
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None, wait=True, *args, **kwargs: None)
+    monkeypatch.setattr(torch.npu, "synchronize", lambda device=None: None)
+    assert cuda_names._difference("synchronize") == "no parameter `wait`"
+    monkeypatch.setattr(torch.npu, "device_count", torch.cuda.device_count)
+    assert cuda_names._difference("device_count") == cuda_names.DIFFERENCES["device_count"]

@@ -16,8 +16,10 @@ import torch
 import torch_npu
 from torch_npu.migrate import OperatorProfile
 from torch_npu.migrate.__main__ import main
-from torch_npu.migrate.analysis import analyse_native, analyse_python, apis, dtypes, operators
+from torch_npu.migrate.analysis import analyse_native, analyse_python, apis, dtypes, operators, project
 from torch_npu.migrate.analysis.operators import Support
+from torch_npu.migrate.analysis.python import Analysis
+from torch_npu.migrate.analysis.uses import Use
 from torch_npu.migrate.findings import Kind
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "migration" / "scripts"
@@ -84,6 +86,11 @@ def test_names_are_resolved_through_imports():
     ("y = x + 2", {"__add__"}), ("y = 2 + x", {"__add__"}), ("y = 2 + 3", set()), ("y = -x", {"__neg__"}), ("y = -3", set()),
     ("x += y", {"__iadd__", "__add__"}), ("x[0] -= y", {"__isub__", "__getitem__", "__setitem__"}),
     ("y = x < z <= 2", {"__lt__", "__le__"}), ("y = x[0]", {"__getitem__"}), ("x[0] = y", {"__setitem__"}),
+    ("if x: pass", {"__bool__"}), ("while x: pass", {"__bool__"}), ("assert x", {"__bool__"}), ("if True: pass", set()),
+    ("while 1: pass", set()), ("y = x and z", {"__bool__"}), ("for y in x: pass", {"__iter__"}), ("y = [z for z in x]", {"__iter__"}),
+    ("a, b = x", {"__iter__"}), ("a, b = 1, 2", set()), ("f(*x)", {"__iter__"}), ("y = f'{x}'", {"__format__"}), ("y = f'{1}'", set()),
+    ("y = '{}'.format(x)", {"__format__"}), ("y = len(x)", {"__len__"}), ("y = abs(x)", {"__abs__"}), ("y = ~x", {"__invert__"}),
+    ("from torch import abs\ny = abs(x)", set()),
 ])  # fmt: skip
 def test_operators_of_the_language_are_uses_of_tensors(code, expected):
     found = {use.api.rpartition(".")[2] for use in analyse_python("import torch\n" + code + "\n", "a.py").uses}
@@ -135,6 +142,56 @@ def test_operators_of_python_functions_are_read_from_their_source():
     assert {op.name for op in apis.operators_of("torch.nn.Conv2d")} >= {"aten::conv2d"}
     assert {op.name for op in apis.operators_of("torch.nn.CrossEntropyLoss")} >= {"aten::cross_entropy_loss"}
     assert apis.operators_of("torch.manual_seed") == ()
+
+
+@pytest.mark.parametrize("api, name", [
+    ("torch.Tensor.__matmul__", "aten::matmul"), ("torch.Tensor.__add__", "aten::add"), ("torch.Tensor.view", "aten::view"),
+    ("torch.Tensor.item", "aten::_local_scalar_dense"), ("torch.relu", "aten::relu"), ("torch.linalg.det", "aten::linalg_det"),
+    ("torch.fft.rfft", "aten::fft_rfft"), ("torch.special.expit", "aten::special_expit"), ("torch.ops.aten.relu", "aten::relu"),
+])  # fmt: skip
+def test_operators_that_an_api_is_a_name_of(api, name):
+    assert [op.name for op in apis.operators_of(api)] == [name]
+
+
+@pytest.mark.parametrize("api", ["torch.nn.functional", "torch.no_such_name", "torch.float32", "torch.device", "torch.Tensor.shape"])
+def test_apis_that_compute_nothing_reach_no_operator(api):
+    assert apis.operators_of(api) == () and apis.support_of(api) is None
+
+
+def test_names_that_torch_has():
+    known = {api: apis.is_known(api) for api in (
+        "torch.relu", "torch.Tensor.view", "torch.Tensor.shape.numel", "torch.nn.functional.relu", "torch.distributed.pipelining",
+        "torch.no_such", "torch.nn.no_such", "torch.Tensor.no_such", "torch.nn.Linear.no_such")}  # fmt: skip
+    assert [api for api, is_known in known.items() if "no_such" in api] == [api for api, is_known in known.items() if not is_known]
+
+
+def use(api, certain=True):
+    return Use(api, 1, 1, certain)
+
+
+def test_summary_counts_what_is_certain():
+    """A possible use (any object may have a method `view`) is listed if it reaches an operator, and fails no project."""
+    uses = [use("torch.relu"), use("torch.relu"), use("torch.device"), use("torch.Tensor.view", False), use("torch.Tensor.shape", False)]
+    result = project.summarise([Analysis("a.py", uses, lines=3), Analysis("b.py", [use("torch.Tensor.view", False)], lines=4)], 1.23456)
+    rows = {row["api"]: (row["uses"], row["certain"], row["support"]) for row in result["apis"]}
+    assert rows == {"torch.relu": (2, True, "native"), "torch.device": (1, True, ""), "torch.Tensor.view": (2, False, "native")}
+    assert result["support"] == {"native": 2, "none": 0} and result["files"] == 2 and result["lines"] == 7 and result["seconds"] == 1.235
+
+
+def test_table_shows_what_does_not_simply_run():
+    def row(api, support, certain=True, refused=(), **dtypes):
+        return {"api": api, "uses": 1, "certain": certain, "support": support, "dtypes": dtypes, "operators": [],
+                "refused_by_hardware": dict.fromkeys(refused, "")}  # fmt: skip
+
+    result = {"files": 1, "lines": 2, "seconds": 0.0, "support": {"native": 3}, "findings": [], "errors": [], "apis": [
+        row("torch.good", "native"), row("torch.slow", "fallback"), row("torch.gone", "none"), row("torch.maybe", "fallback", False),
+        row("torch.other", "native", float16=dtypes.DIFFERS, float32="native"), row("torch.guess", "native", False, ["float64"]),
+        row("torch.guess", "native", False, float16=dtypes.DIFFERS)]}  # fmt: skip
+    *told, counts = project.table(result).splitlines()
+    assert told == ["fallback   torch.slow", "none       torch.gone", f"{dtypes.DIFFERS:<10} torch.other: not as on the CPU in float16"]
+    assert counts.startswith("1 files, 2 lines in 0.0 s; torch APIs: 3 native")
+    result["apis"].append(row("torch.sure", "native", refused=["float64"]))
+    assert "note: dtypes are what softnpu takes; all Ascend chips refuse float64" in project.table(result)
 
 
 def test_support_is_what_the_build_says():
@@ -231,7 +288,8 @@ def test_imported_packages_are_read(tmp_path, capsys, monkeypatch):
     """Python and native sources of a package that is installed, and that is never imported for it."""
     package = tmp_path / "site" / "fastops"
     package.mkdir(parents=True)
-    (package / "__init__.py").write_text("import torch\nraise SystemExit('ran')\ntorch.cuda.cudart()\ntorch.cuda.synchronize()\n")
+    code = "import torch, flash_attn\nraise SystemExit('ran')\ntorch.cuda.cudart()\ntorch.cuda.synchronize()\n"
+    (package / "__init__.py").write_text(code)
     (package / "scan.cu").write_text("__global__ void scan(float* x) {}\n")
     monkeypatch.syspath_prepend(str(package.parent))
     (tmp_path / "project").mkdir()

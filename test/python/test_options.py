@@ -210,15 +210,11 @@ def test_a_setting_of_cuda_is_not_taken_without_a_word():
 
 
 def test_what_changes_nothing_says_so():
-    with pytest.warns(UserWarning, match="stores no tensor in a private format"):
-        torch.npu.config.allow_internal_format = True
-    assert torch.npu.config.allow_internal_format is True
     with pytest.warns(UserWarning, match="passes every matrix as ND"):
         torch.npu.set_mm_bmm_format_nd(False)
     assert torch.npu.get_mm_bmm_format_nd() is False
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        torch.npu.config.allow_internal_format = False
         torch.npu.set_mm_bmm_format_nd(True)
 
 

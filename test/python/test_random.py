@@ -123,3 +123,8 @@ def test_multinomial_refuses_too_many_categories():
     assert type(npu.value) is type(cpu.value)
     assert str(npu.value).splitlines()[0] == str(cpu.value).splitlines()[0] == "number of categories cannot exceed 2^24"
     assert torch.multinomial(torch.ones(2**24, device="npu"), 3).shape == (3,)
+
+
+def test_one_card_is_seeded_by_all(check):
+    code = "torch.npu.manual_seed(5); torch.npu.seed_all(); print(torch.npu.device_count(), torch.npu.initial_seed() != 5)"
+    assert check(code, ASCEND_RT_VISIBLE_DEVICES="0") == "1 True"

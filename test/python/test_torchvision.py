@@ -127,34 +127,34 @@ def test_ps_roi_pool():
 @pytest.mark.parametrize("masked", [False, True])
 def test_deform_conv2d(masked):
     torch.manual_seed(0)
-    n, groups, parts, kernel, stride, pad, dilation = 1, 2, 2, 3, 2, 1, 1
-    x, weight, bias = torch.randn(n, 4, 5, 4), torch.randn(6, 4 // groups, kernel, kernel), torch.randn(6)
-    rows, columns = (5 + 2 * pad - kernel) // stride + 1, (4 + 2 * pad - kernel) // stride + 1
-    offset = torch.randn(n, parts * 2 * kernel * kernel, rows, columns)
-    mask = torch.rand(n, parts * kernel * kernel, rows, columns)
+    n, out_channels, groups, parts, (kh, kw), stride, pad, dilation = 2, 4, 2, 2, (3, 2), (3, 1), (2, 1), (1, 3)
+    x, weight, bias = torch.randn(n, 4, 5, 4), torch.randn(out_channels, 4 // groups, kh, kw), torch.randn(out_channels)
+    rows, columns = (5 + 2 * pad[0] - dilation[0] * (kh - 1) - 1) // stride[0] + 1, (4 + 2 * pad[1] - dilation[1] - 1) // stride[1] + 1
+    offset = torch.randn(n, parts * 2 * kh * kw, rows, columns)
+    mask = torch.rand(n, parts * kh * kw, rows, columns)
 
     def reference(x, offset, weight, bias, mask=None):
         padded = torch.nn.functional.pad(x, [20] * 4)  # zeros outside of the map
         result = []
         for image in range(n):
-            for out in range(6):
+            for out in range(out_channels):
                 for i in range(rows):
                     for j in range(columns):
                         total = bias[out]
                         for c in range(4 // groups):
-                            channel = out // (6 // groups) * (4 // groups) + c
+                            channel = out // (out_channels // groups) * (4 // groups) + c
                             part = channel // (4 // parts)
-                            for k in range(kernel * kernel):
-                                where = (part * kernel * kernel + k) * 2
-                                y = offset[image, where, i, j] + i * stride - pad + k // kernel * dilation + 20
-                                z = offset[image, where + 1, i, j] + j * stride - pad + k % kernel * dilation + 20
+                            for k in range(kh * kw):
+                                where = (part * kh * kw + k) * 2
+                                y = offset[image, where, i, j] + i * stride[0] - pad[0] + k // kw * dilation[0] + 20
+                                z = offset[image, where + 1, i, j] + j * stride[1] - pad[1] + k % kw * dilation[1] + 20
                                 y0, z0 = int(y), int(z)
                                 corner = padded[image, channel, y0 : y0 + 2, z0 : z0 + 2]
                                 wy, wz = torch.stack([y0 + 1 - y, y - y0]), torch.stack([z0 + 1 - z, z - z0])
-                                value = wy @ corner @ wz * weight[out, c, k // kernel, k % kernel]
-                                total = total + (value if mask is None else value * mask[image, part * kernel * kernel + k, i, j])
+                                value = wy @ corner @ wz * weight[out, c, k // kw, k % kw]
+                                total = total + (value if mask is None else value * mask[image, part * kh * kw + k, i, j])
                         result.append(total)
-        return torch.stack(result).view(n, 6, rows, columns)
+        return torch.stack(result).view(n, out_channels, rows, columns)
 
     tensors = (x, offset, weight, bias, mask) if masked else (x, offset, weight, bias)
     compare(lambda x, offset, weight, bias, mask=None: ops.deform_conv2d(x, offset, weight, bias, stride, pad, dilation, mask),
@@ -162,11 +162,11 @@ def test_deform_conv2d(masked):
 
 
 def greedy(boxes, scores, threshold):
-    kept = []
+    kept, covered, overlaps = [], torch.zeros(len(boxes), dtype=torch.bool), ops.box_iou(boxes, boxes)
     for i in scores.argsort(descending=True, stable=True).tolist():
-        overlaps = ops.box_iou(boxes[i : i + 1], boxes[kept])[0] if kept else torch.zeros(1)
-        if not (overlaps > threshold).any():
+        if not covered[i]:
             kept.append(i)
+            covered |= overlaps[i] > threshold
     return torch.tensor(kept)
 
 
@@ -185,10 +185,66 @@ def test_batched_nms_keeps_classes_apart():
 
 
 def test_nms_refuses_what_torchvision_refuses():
+    with pytest.raises(RuntimeError, match="boxes should have 4 elements in dimension 1, got 5"):
+        ops.nms(torch.rand(2, 5).npu(), torch.rand(2).npu(), 0.5)
+    with pytest.raises(RuntimeError, match="scores should be a 1d tensor, got 2D"):
+        ops.nms(torch.rand(2, 4).npu(), torch.rand(2, 1).npu(), 0.5)
     with pytest.raises(RuntimeError, match="boxes should be a 2d tensor, got 1D"):
         ops.nms(torch.rand(4).npu(), torch.rand(1).npu(), 0.5)
     with pytest.raises(RuntimeError, match="same number of elements"):
         ops.nms(torch.rand(4, 4).npu(), torch.rand(1).npu(), 0.5)
+
+
+def clip_polygon(polygon, start, end):
+    """The part of a polygon on the left of the line from start to end."""
+    result = []
+    for p, q in zip(polygon, polygon[1:] + polygon[:1]):
+        side_p, side_q = (((end[0] - start[0]) * (r[1] - start[1]) - (end[1] - start[1]) * (r[0] - start[0])) for r in (p, q))
+        if side_p >= 0:
+            result.append(p)
+        if side_p * side_q < 0:
+            t = side_p / (side_p - side_q)
+            result.append((p[0] + t * (q[0] - p[0]), p[1] + t * (q[1] - p[1])))
+    return result
+
+
+def polygon_area(polygon):
+    return abs(sum(p[0] * q[1] - p[1] * q[0] for p, q in zip(polygon, polygon[1:] + polygon[:1]))) / 2
+
+
+def rotated_corners(x, y, width, height, degrees):
+    """Counter-clockwise for an image, whose y grows downwards."""
+    c, s = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    return [(x + c * dx + s * dy, y - s * dx + c * dy) for dx, dy in
+            ((-width / 2, -height / 2), (width / 2, -height / 2), (width / 2, height / 2), (-width / 2, height / 2))]
+
+
+def test_overlap_of_any_rotated_boxes():
+    """Against one box clipped by the edges of the other."""
+    torch.manual_seed(0)
+    a, b = (torch.cat([torch.rand(n, 2) * 6, torch.rand(n, 2) * 5 + 0.2, torch.rand(n, 1) * 360 - 180], 1) for n in (9, 11))
+    expected = torch.zeros(9, 11)
+    for i, first in enumerate(a.tolist()):
+        for j, second in enumerate(b.tolist()):
+            polygon, corners = rotated_corners(*first), rotated_corners(*second)
+            for start, end in zip(corners, corners[1:] + corners[:1]):
+                polygon = clip_polygon(polygon, start, end)
+            common = polygon_area(polygon)
+            expected[i, j] = common / (first[2] * first[3] + second[2] * second[3] - common)
+    assert expected.gt(0).sum() > 40 and expected.eq(0).sum() > 5
+    for shift in (0.0, 5000.0):  # distant boxes overlap as near ones do
+        moved = torch.tensor([shift, -shift, 0, 0, 0])
+        result = ops.box_iou((a + moved).npu(), (b + moved).npu(), fmt="cxcywhr")
+        torch.testing.assert_close(result.cpu(), expected, rtol=1e-3, atol=1e-3 if shift else 1e-5)
+
+
+def test_overlap_of_rotated_boxes_that_touch():
+    """Edges that lie on each other, and corners on edges, have no area or all of it."""
+    box = torch.tensor([[0.0, 0, 4, 2, 30], [0, 0, 4, 2, 0]])
+    others = torch.tensor([[0.0, 0, 4, 2, 30], [0, 0, 4, 2, 210], [4, 0, 4, 2, 0], [4, 2, 4, 2, 0], [2, 0, 4, 2, 0], [0, 0, 2, 1, 0]])
+    result = ops.box_iou(box.npu(), others.npu(), fmt="cxcywhr").cpu()
+    torch.testing.assert_close(result[0, :2], torch.ones(2), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(result[1, 2:], torch.tensor([0.0, 0.0, 1 / 3, 1 / 4]), rtol=1e-4, atol=1e-4)
 
 
 def test_overlap_of_rotated_boxes():

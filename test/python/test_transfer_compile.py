@@ -282,7 +282,7 @@ def test_undo_leaves_no_attribute_of_any_module_or_class_of_torch_changed(check)
     printed = check("""
 import sys
 import torch._dynamo, torch.cuda.comm, torch.cuda.nccl, torch.cuda.profiler, torch.distributed.fsdp, torch.distributed.pipelining
-import torch.library, torch.nested, torch.profiler, torch_npu.contrib._transfer.patches, torch_npu.custom_ops.refused
+import torch.library, torch.nested, torch.profiler, torch_npu.contrib._transfer.patches
 
 def everything():
     modules = [m for name, m in list(sys.modules.items()) if name.split(".")[0] in ("torch", "torch_npu") and "_transfer" not in name]

@@ -1,6 +1,7 @@
 """transfer_to_npu: what a script written for CUDA says means npu, until undo()."""
 
 import json
+import os
 import sys
 import types
 from pathlib import Path
@@ -522,3 +523,167 @@ def test_detectors_of_torchvision_can_be_scripted(transfer):
     scripted = torch.jit.script(model).cuda()
     _, (found,) = scripted([torch.zeros(3, 64, 64, device="cuda")])
     assert found["boxes"].is_cuda
+
+
+@pytest.mark.parametrize("rewrite, value, expected", [
+    ("device", "cuda", "npu"), ("device", "cuda:1", "npu:1"), ("device", torch.device("cuda"), torch.device("npu")),
+    ("device", torch.device("cuda", 1), torch.device("npu", 1)), ("device", ["cuda:0", "cpu"], ["npu:0", "cpu"]),
+    ("device", ("cpu", torch.device("cuda:1")), ("cpu", torch.device("npu:1"))), ("device", {"a": "cuda:1"}, {"a": "npu:1"}),
+    ("map_location", {"cuda:0": "cuda:1"}, {"npu:0": "npu:1", "cuda:0": "npu:1"}), ("map_location", 1, torch.device("npu:1")),
+    ("map_location", "cuda:1", "npu:1"), ("backend", "nccl", "hccl"), ("backend", "cpu:gloo,cuda:nccl", "cpu:gloo,npu:hccl"),
+    ("backend", "NCCL", "hccl"), ("dispatch_key", "CUDA", "PrivateUse1"), ("dispatch_key", "AutocastCUDA", "AutocastPrivateUse1"),
+], ids=str)  # fmt: skip
+def test_arguments_that_name_cuda(transfer, rewrite, value, expected):
+    from torch_npu.contrib._transfer import arguments
+
+    function = getattr(arguments, rewrite)
+    assert function(value) == expected and type(function(value)) is type(expected)
+    transfer.undo()
+    assert function(value) is value
+
+
+@pytest.mark.parametrize("rewrite, value", [
+    ("device", "cpu"), ("device", "cudagraph"), ("device", "cud"), ("device", torch.device("cpu")), ("device", ["cpu"]),
+    ("device", ("npu",)), ("device", {"a": "cpu"}), ("device", None), ("device", 1), ("map_location", "cpu"), ("map_location", True),
+    ("backend", "gloo"),
+    ("backend", None), ("activities", None), ("dispatch_key", "CPU"),
+], ids=str)  # fmt: skip
+def test_arguments_that_do_not_name_cuda_pass(transfer, rewrite, value):
+    from torch_npu.contrib._transfer import arguments
+
+    result = getattr(arguments, rewrite)(value)
+    assert result is value or (rewrite == "backend" and result == value)
+
+
+def test_activities_of_the_profiler_are_named_once(transfer, monkeypatch):
+    from torch.profiler import ProfilerActivity
+
+    from torch_npu.contrib._transfer.arguments import activities
+
+    cpu, cuda, npu = ProfilerActivity.CPU, ProfilerActivity.CUDA, ProfilerActivity.PrivateUse1
+    assert activities((cpu,)) == [cpu]
+    for supported, given, expected in (({cpu, npu}, [cpu, cuda], [cpu, npu]), ({cpu, npu}, [cuda, npu], [npu]), ({cpu}, [cuda], [cpu]),
+                                       ({cpu}, [cpu, cuda], [cpu]), ({cpu, npu}, {cuda}, [npu])):
+        monkeypatch.setattr("torch.profiler.supported_activities", lambda supported=supported: supported)
+        assert activities(given) == expected
+
+
+def row():
+    from torch_npu.contrib._transfer.report import Row
+
+    return Row("torch.f", "rewrites device")
+
+
+def test_a_rewritten_function_counts_what_it_changes(transfer):
+    from torch_npu.contrib._transfer.wrappers import rewriting
+
+    def function(x, device=None, other=None):
+        return x, device, other
+
+    seen, last = row(), row()
+    f = rewriting(function, "device@1", seen)
+    assert [f(1, "cuda"), f(1, device="cuda:1"), f(1, "cuda", 2)] == [(1, "npu", None), (1, "npu:1", None), (1, "npu", 2)]
+    assert seen.uses == 3
+    assert [f(1), f(1, "cpu"), f(1, device="cpu")] == [(1, None, None), (1, "cpu", None), (1, "cpu", None)] and seen.uses == 3
+    g = rewriting(function, "device@1=npu other", last)
+    assert [g(1), g(1, "cuda", 3), g(1, "cuda", other="cuda:1")] == [(1, "npu", None), (1, "npu", 3), (1, "npu", "npu:1")]
+    assert last.uses == 3
+    assert [g(1, "cpu"), g(1, device="cpu", other="cpu")] == [(1, "cpu", None), (1, "cpu", "cpu")] and last.uses == 3
+    assert f.__name__ == g.__name__ == "function"
+    transfer.undo()
+    assert f(1, "cuda") == (1, "cuda", None) and g(1) == (1, None, None)
+
+
+def test_a_stand_in_makes_the_objects_of_its_class(transfer):
+    from torch_npu.contrib._transfer.wrappers import stand_in
+
+    class Original:
+        def __init__(self, device=None):
+            self.device = device
+
+    seen = row()
+    Stand = stand_in(Original, "device@0", seen)
+
+    class Derived(Stand):
+        pass
+
+    assert type(Stand("cuda")) is Original and Stand("cuda").device == "npu" and Stand(device="cuda:1").device == "npu:1" and seen.uses == 3
+    assert isinstance(Original(), Stand) and issubclass(Original, Stand) and not isinstance(1, Stand) and not issubclass(int, Stand)
+    assert type(Derived("cuda")) is Derived and Derived("cuda").device == "npu"
+    assert isinstance(Derived(), Derived) and isinstance(Derived(), Stand) and issubclass(Derived, Stand)
+    assert not isinstance(Original(), Derived) and not issubclass(Original, Derived)
+    assert Stand.__name__ == "Original" and Stand.__qualname__ == Original.__qualname__ and Stand.__module__ == __name__
+
+
+def test_what_is_refused_says_why_and_is_counted(transfer):
+    from torch_npu.contrib._transfer.wrappers import refusing
+
+    seen = row()
+    cls = refusing("torch.cuda.CUDAGraph", "npu records no graphs", seen)
+    with pytest.raises(NotImplementedError, match="^torch.cuda.CUDAGraph: npu records no graphs$"):
+        cls(1, a=2)
+    assert seen.uses == 1 and not isinstance(1, cls)
+    assert (cls.__module__, cls.__name__, cls.__doc__) == ("torch.cuda", "CUDAGraph", "npu records no graphs")
+
+
+def test_names_that_are_excluded_stay_those_of_cuda(transfer):
+    from torch_npu.contrib._transfer import patches
+
+    transfer.undo()
+    plain, seeding = torch.cuda.memory.memory_allocated, torch.cuda.manual_seed
+    patches.apply(["torch.cuda.memory", "torch.cuda.manual"])
+    assert torch.cuda.memory.memory_allocated is plain and torch.cuda.manual_seed is not seeding
+    assert patches.report().excluded == ["torch.cuda.memory", "torch.cuda.manual"]
+    assert torch.zeros(1, device="cuda").is_npu
+    transfer.undo()
+    assert patches.report().excluded == [] and torch.cuda.manual_seed is seeding
+
+
+def test_is_cuda_in_a_compiled_function(transfer):
+    from torch_npu.contrib._transfer.replacements import _is_cuda_in_dynamo
+
+    attribute = _is_cuda_in_dynamo(None, None)
+    assert attribute(types.SimpleNamespace(device=None), None) is None  # dynamo asks again when it is known
+    answers = [attribute(types.SimpleNamespace(device=torch.device(name)), None).value for name in ("npu", "cpu")]
+    assert answers == [True, False]
+
+
+def test_environment_of_the_allocator_and_of_scripts_that_use_both(monkeypatch):
+    """In a process whose npu has not been used, and then has."""
+    from torch_npu.contrib._transfer import environment
+
+    names = {"CUDA_VISIBLE_DEVICES": "1", "CUDA_LAUNCH_BLOCKING": None, "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+             "PYTORCH_ALLOC_CONF": None, "ASCEND_RT_VISIBLE_DEVICES": None, "ASCEND_LAUNCH_BLOCKING": None, "PYTORCH_NPU_ALLOC_CONF": None}
+    used = False
+    monkeypatch.setattr(environment._C, "is_initialized", lambda: used)
+
+    def said():
+        return {name: os.environ[name] for name in ("ASCEND_RT_VISIBLE_DEVICES", "ASCEND_LAUNCH_BLOCKING", "PYTORCH_NPU_ALLOC_CONF")
+                if name in os.environ}
+
+    def start(**changes):
+        for name, value in {**names, **changes}.items():
+            monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
+        environment.apply()
+
+    start()
+    assert said() == {"ASCEND_RT_VISIBLE_DEVICES": "1", "PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"}
+    os.environ["CUDA_VISIBLE_DEVICES"] = "2"
+    environment.before_use()
+    assert said()["ASCEND_RT_VISIBLE_DEVICES"] == "2"
+    os.environ["ASCEND_RT_VISIBLE_DEVICES"] = "3"  # the script itself
+    environment.undo()
+    assert said() == {"ASCEND_RT_VISIBLE_DEVICES": "3"}
+    environment.before_use()  # after undo() nothing is said any more
+    assert said() == {"ASCEND_RT_VISIBLE_DEVICES": "3"}
+    start(PYTORCH_ALLOC_CONF="max_split_size_mb:64", CUDA_LAUNCH_BLOCKING="1")  # which npu reads too
+    assert said() == {"ASCEND_RT_VISIBLE_DEVICES": "1", "ASCEND_LAUNCH_BLOCKING": "1"}
+    environment.undo()
+    start(ASCEND_RT_VISIBLE_DEVICES="0")
+    assert said()["ASCEND_RT_VISIBLE_DEVICES"] == "0"
+    environment.undo()
+    assert said() == {"ASCEND_RT_VISIBLE_DEVICES": "0"}
+    used = True
+    start()
+    assert said() == {}
+    environment.undo()

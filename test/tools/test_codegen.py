@@ -123,7 +123,7 @@ def test_an_operator_has_the_same_family_on_both_sides():
     callers: dict[str, set[str]] = {}
     for family, table in ops.load_tables(ROOT / "csrc/ops/tables").items():
         for _, row in table.entries:
-            for name in (row[key] for key in ("acl", "scalar", "inplace") if key in row):
+            for name in (row[key] for key in ("acl", "scalar", "inplace", "inplace_scalar", "number_first") if key in row):
                 callers.setdefault(name, set()).add(family)
     elsewhere = {name: families for name, families in callers.items() if name in kernels and kernels[name] not in families}
     assert not elsewhere, {name: f"softnpu's table {kernels[name]}, the adapter's {families}" for name, families in elsewhere.items()}

@@ -65,6 +65,22 @@ def test_the_older_operator_is_called_where_the_newer_is_absent(generated):
     assert 'if ((dim == 0) || !newest) { NPU_EXEC(aclnnAbs, x, out); } else { NPU_EXEC(aclnnSwiGlu, x, dim, out); }' in generated(row)
 
 
+def test_of_several_older_operators_the_last_stands_in(generated):
+    older = "[{acl: aclnnAbs, args: [x, out], when: dim == 0}, {acl: aclnnNeg, args: [x, out]}]"
+    row = "  - {op: 'f(Tensor x, int dim) -> Tensor', acl: aclnnSwiGlu, out: like(x), older: %s}\n"
+    chain = ("if ((dim == 0)) { NPU_EXEC(aclnnAbs, x, out); } else if (!newest) { NPU_EXEC(aclnnNeg, x, out); } "
+             "else { NPU_EXEC(aclnnSwiGlu, x, dim, out); }")
+    assert chain in generated(row % older)
+    with pytest.raises(SystemExit, match="only the last of several older operators may lack `when`"):
+        generated(row % "[{acl: aclnnAbs, args: [x, out]}, {acl: aclnnNeg, args: [x, out]}]")
+
+
+def test_gradients_of_lists_come_from_one_expression(generated):
+    text = generated("  - {op: 'f(Tensor x, Tensor[] w) -> Tensor', acl: aclnnAbs, args: [x, out], out: like(x), check: use(w), "
+                     "grad: {'x, w': 'f_backward(grad, x, w)'}}\n")
+    assert "store_all(result, f_backward(grad, x, w));" in text and "variable_list result(next_edges().size());" in text
+
+
 @pytest.mark.parametrize("row, message", [
     ("{op: f(Tensor x -> Tensor, acl: aclnnAbs, out: like(x)}", "torchgen cannot read the schema"),
     ("{op: f(Tensor x) -> Tensor, acl: aclnnAbs}", "makes 1 tensors, rules given: []"),
@@ -76,8 +92,19 @@ def test_the_older_operator_is_called_where_the_newer_is_absent(generated):
     ("{op: f(int n) -> Tensor, acl: aclnnAbs, args: [n, out], out: 'none(at::kFloat)'}", "no argument says which card it runs on"),
     ("{op: f(Tensor x) -> Tensor, acl: aclnnAbs, out: like(x), grad: {y: grad * x}}", "has no argument y to differentiate"),
     ("{op: f(Tensor x) -> Tensor, acl: aclnnAbs, out: like(x), grad: {x: x * 2}}", "the gradient x * 2 does not depend on grad"),
+    ("{op: 'f(Tensor x, Tensor[] w) -> Tensor', acl: aclnnAbs, args: [x, out], out: like(x), check: use(w), grad: {x: grad, w: g(grad)}}",
+     "w has many gradients: one expression must give those of all inputs"),
     ("{op: f(Tensor x) -> Tensor, acl: aclnnAbs, out: like(x), older: {acl: aclnnNeg, unless: true}}", "unknown keys unless"),
 ])  # fmt: skip
 def test_a_row_that_cannot_work_is_refused(generated, row, message):
     found = refusal(generated, f"  - {row}\n")
     assert found.startswith("2: ") and message in found
+
+
+@pytest.mark.parametrize("row, message", [
+    ("{op: npu_x(Tensor a) -> Tensor}", "npu_x"), ("{op: npu_x(Tensor a) -> Tensor, reason: It ends with a full stop.}", "full stop"),
+])
+def test_a_refused_operator_needs_a_sentence(tmp_path, row, message):
+    (tmp_path / "unknown.yaml").write_text(f"refused:\n  - {row}\n")
+    with pytest.raises(SystemExit, match=message):
+        custom.emit_refused([row for _, row in ops.load_tables(tmp_path)["unknown"].entries])

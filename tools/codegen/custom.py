@@ -24,6 +24,7 @@ from .tables import Row
 
 KEYS = {"op", "acl", "args", "launch", "out", "check", "grad", "returns", "device", "older", "unused"}
 OLDER_KEYS = {"acl", "args", "when"}
+REFUSED_KEYS = {"op", "reason"}
 MADE = ("Tensor", "Tensor[]")  # types of results that rules make
 
 # C++ type of an argument -> type of the member of a node that keeps it for the backward pass.
@@ -148,11 +149,17 @@ class Operator:
         newest = call(self.row, self.row["acl"], self.row.get("args") or default)
         if not older:
             return [newest]
-        if unknown := set(older) - OLDER_KEYS:
-            raise older.fail(f"unknown keys {', '.join(sorted(unknown))}")
-        chosen = f"({older['when']}) || !newest" if "when" in older else "!newest"
-        return [f"static const bool newest = has_op(\"{self.row['acl']}\");",
-                f"if ({chosen}) {{ {call(self.row, older['acl'], older.get('args') or default)} }} else {{ {newest} }}"]
+        chain = ""
+        several = older if isinstance(older, list) else [older]
+        for each in several:
+            if unknown := set(each) - OLDER_KEYS:
+                raise each.fail(f"unknown keys {', '.join(sorted(unknown))}")
+            if each is not several[-1] and "when" not in each:
+                raise each.fail("only the last of several older operators may lack `when`")
+            chosen = [f"({each['when']})"] if "when" in each else []
+            chosen += ["!newest"] if each is several[-1] else []
+            chain += f"if ({' || '.join(chosen)}) {{ {call(self.row, each['acl'], each.get('args') or default)} }} else "
+        return [f"static const bool newest = has_op(\"{self.row['acl']}\");", f"{chain}{{ {newest} }}"]
 
     def result(self) -> str:
         if "returns" in self.row:
@@ -223,12 +230,16 @@ class Operator:
             index = outs.index(o)
             names = [f"grad{index}"] + (["grad"] if index == 0 and "grad" in used else [])
             grads.append(f"  [[maybe_unused]] const Tensor {names[-1]} = gradient(*this, grads, {position});")
+        lists = [a.name for a in self.arguments if a.name in inputs and str(a.type) == "Tensor[]"]
+        if lists and len(gradients) > 1:
+            raise self.row.fail(f"{lists[0]} has many gradients: one expression must give those of all inputs", "grad")
+        count = "next_edges().size()" if lists else len(inputs)
         body = ["  if (std::none_of(grads.begin(), grads.end(), [](const Tensor& g) { return g.defined(); }))",
-                f"    return torch::autograd::variable_list({len(inputs)});", *unpack, *grads, f"  torch::autograd::variable_list result({len(inputs)});"]
+                f"    return torch::autograd::variable_list({count});", *unpack, *grads, f"  torch::autograd::variable_list result({count});"]
         at = 0
         for names, expression in gradients:
             wanted = " || ".join(f"task_should_compute_output({at + i})" for i in range(len(names)))
-            body.append(f"  if ({wanted}) store<{len(names)}>(result, {at}, {expression});")
+            body.append(f"  store_all(result, {expression});" if lists else f"  if ({wanted}) store<{len(names)}>(result, {at}, {expression});")
             at += len(names)
         body.append("  return result;")
         node = f"struct {name} : torch::autograd::Node {{\n" + "\n".join(members) + f"""
@@ -332,6 +343,19 @@ def emit(operators: list[Operator], every: dict[str, Operator], call, attributed
         text += "TORCH_LIBRARY_IMPL(npu, ADInplaceOrView, m) {\n"
         text += "".join(f'  m.impl("{op.schema.name}", torch::autograd::autogradNotImplementedInplaceOrViewFallback());\n' for op in mutating) + "}\n"
     return text
+
+
+def emit_refused(rows: list[Row]) -> str:
+    """Operators of the official plugin that are registered only to say why they cannot be called."""
+    for row in rows:
+        if not re.fullmatch(r"[^\n\"]+[^\n\".]", row.get("reason", "")):
+            raise row.fail("needs a sentence without its full stop", "reason")
+    text = "\nTORCH_LIBRARY_FRAGMENT(npu, m) {\n" + "".join(f'  m.def(R"({row["op"]})");\n' for row in rows) + "}\n"
+    text += "TORCH_LIBRARY_IMPL(npu, CompositeImplicitAutograd, m) {\n"
+    for row in rows:
+        name = row["op"].partition("(")[0]
+        text += f'  m.impl("{name}", refused("{name}", "{row["reason"]}"));\n'
+    return text + "}\n"
 
 
 @local.parametrize(use_const_ref_for_mutable_tensors=False, use_ilistref_for_tensor_lists=False)

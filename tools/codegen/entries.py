@@ -6,6 +6,8 @@ A kernel table maps an operator to a C++ statement over the argument names of ab
     workspace: true                      # operators of this file ask for scratch memory (default false)
     trial: false                         # do not try them, see Note [Trial run] in trial.h (default true)
     wide: [aclnnCdist]                   # float16 and bfloat16 in float32, see Note [Wide kernels] in wide.h
+    formatted:                           # arguments that may be in private formats, see Note [Private formats] in format.h
+      aclnnMatmulWeightNz: [mat2]
     require:                             # checked in phase one, see require.h; for what the kernel does not check
       aclnnSwiGlu: that(self.dim() > 0, "self has no dimensions")
     bounds:                              # checked when the task runs, see bounds.h; the numbers in index tensors
@@ -14,6 +16,8 @@ A kernel table maps an operator to a C++ statement over the argument names of ab
       aclnnAdd: at::cpu::add_out(out, self, other, alpha)
     collectives:                         # before or behind the kernel, see engine/collective.h
       aclnnMatmulAllReduceV2: all_reduce(hcom, out)
+    before:                              # a statement before such a collective, where the kernel comes behind it
+      aclnnMoeDistributeDispatch: send_tokens(call, x, expert_ids)
 
 An elementwise operator may name the ATen loop behind it as well, with its operands, then `;` and further arguments; it
 runs on an iterator that cached calls keep (Note [Prepared iterators] in call.h):
@@ -31,7 +35,7 @@ from pathlib import Path
 from . import aclnn, tables
 from .tables import Row
 
-SECTIONS = {"includes", "workspace", "trial", "wide", "require", "bounds", "kernels", "collectives"}
+SECTIONS = {"includes", "workspace", "trial", "wide", "require", "bounds", "kernels", "collectives", "before", "formatted"}
 LOOP = re.compile(r"(\w+)\(([^;]*)(?:; (.*))?\)")
 
 
@@ -60,9 +64,11 @@ class Kernel:
     require: Check | None
     bounds: Check | None
     collective: Check | None
+    before: Check | None
     workspace: bool
     trial: bool
     wide: bool
+    formatted: list[str]
     file: Path
     line: int
 
@@ -89,7 +95,7 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
         rows, wide = table["kernels"], table.get("wide", [])
         if missing := set(wide) - set(rows):
             raise table.fail(f"{', '.join(sorted(missing))} has no kernel in this table", "wide")
-        for section in ("require", "bounds", "collectives"):
+        for section in ("require", "bounds", "collectives", "before", "formatted"):
             if missing := set(checks := table.get(section, {})) - set(rows):
                 raise checks.fail(f"{min(missing)} has no kernel in this table", min(missing))
         kernels = []
@@ -103,9 +109,19 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
             if loop and not LOOP.fullmatch(loop):
                 raise rows.fail(f"cannot read loop {loop!r}", name)
             kernels.append(Kernel(signatures[name], statement, loop, Check.of(table, "require", name), Check.of(table, "bounds", name),
-                                  Check.of(table, "collectives", name), table.get("workspace", False), table.get("trial", True), name in wide, rows.file, rows.lines[name]))
+                                  Check.of(table, "collectives", name), Check.of(table, "before", name), table.get("workspace", False),
+                                  table.get("trial", True), name in wide, formatted_arguments(table, name, signatures[name]), rows.file,
+                                  rows.lines[name]))
         found.append(Table(file.stem, table.get("includes", []), kernels))
     return found
+
+
+def formatted_arguments(table: Row, name: str, signature: aclnn.Signature) -> list[str]:
+    rows = table.get("formatted", {})
+    names = rows.get(name, [])
+    if unknown := set(names) - {a.name for a in signature.arguments}:
+        raise rows.fail(f"{name} has no argument {min(unknown)}", name)
+    return names
 
 
 def dtype_mask(name: str) -> str:
@@ -124,11 +140,12 @@ def emit_loop(loop: str) -> str:
 
 def emit(kernel: Kernel) -> str:
     signature, name = kernel.signature, kernel.signature.name
-    bind, bits = [], {"written": 0, "optional": 0}
+    bind, bits = [], {"written": 0, "optional": 0, "formatted": 0}
     for i, a in enumerate(signature.arguments):
         _, accessor, cpp = aclnn.TYPES[a.type]
         bind.append(f"  [[maybe_unused]] {cpp} {a.name} = call.{accessor}({i});")
         bits["written"] |= a.written << i
+        bits["formatted"] |= (a.name in kernel.formatted) << i
         bits["optional"] |= (a.optional or a.type == "Tensor[]") << i
     parameters = ", ".join(f"{c} {a.name}" for c, a in zip(signature.c_types, signature.arguments))
     names = ", ".join(a.name for a in signature.arguments)
@@ -137,6 +154,9 @@ def emit(kernel: Kernel) -> str:
     bound = newline.join(bind)
     require = f"\nstatic void require_{name}(Call& call) {{\n{bound}\n{kernel.require.statement('require')}}}" if kernel.require else ""
     collective = f"static Collective collective_{name}(Call& call) {{\n{bound}\n  return {kernel.collective.code};\n}}\n" if kernel.collective else ""
+    before = f"""static void before_{name}(Call& call) {{\n{bound}\n{tables.attributed(f"  {kernel.before.code};", kernel.before.file, kernel.before.line)}}}
+static const Operator first_{name}{{"{name}", &before_{name}, nullptr, "{arguments}", Operator::Shape::free, ~0ull, 0, 0, true, false, false}};
+""" if kernel.before else ""
     bounds = f"  {{\n{kernel.bounds.statement('bounds')}  }}\n" if kernel.bounds else ""
     return f"""{require}
 static void run_{name}(Call& call) {{
@@ -144,12 +164,12 @@ static void run_{name}(Call& call) {{
 {bounds}{kernel.body()}}}
 static const Operator op_{name}{{"{name}", &run_{name}, {f"&require_{name}" if require else "nullptr"}, "{arguments}", Operator::Shape::{signature.shape},
     {dtype_mask(signature.dtypes)}, {bits["written"]}ull, {bits["optional"]}ull, {str(kernel.workspace).lower()}, {str(kernel.trial).lower()},
-    {str(kernel.wide).lower()}}};
+    {str(kernel.wide).lower()}, {bits["formatted"]}ull}};
 ENTRY int {name}GetWorkspaceSize({parameters}, uint64_t* workspace_size_, aclOpExecutor** executor_) {{
   return plan(op_{name}, {{{names}}}, workspace_size_, executor_);
 }}
-{collective}ENTRY int {name}(void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream) {{
-  return launch(op_{name}, {f"&collective_{name}, " if collective else ""}workspace, workspace_size, executor, stream);
+{collective}{before}ENTRY int {name}(void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream) {{
+  return launch(op_{name}, {f"&collective_{name}, {f'&first_{name}' if before else 'nullptr'}, " if collective else ""}workspace, workspace_size, executor, stream);
 }}
 """
 

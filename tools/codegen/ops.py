@@ -37,9 +37,9 @@ from torchgen.model import BackendIndex, DispatchKey, NativeFunction, NativeFunc
 from . import aclnn, custom, foreach, layouts, tables
 from .tables import Row
 
-KEYS = {"op", "acl", "args", "fast", "scalar", "scalar_args", "inplace", "inplace_args", "out", "into", "before", "after", "cpu_scalars", "meta", "exact", "distinct"}
+KEYS = {"op", "acl", "args", "fast", "scalar", "scalar_args", "inplace", "inplace_args", "inplace_scalar", "number_first", "out", "into", "before", "after", "cpu_scalars", "meta", "exact", "distinct"}
 
-KEYS_OF = {"structured": KEYS, "functions": KEYS, "foreach": foreach.KEYS, "custom": custom.KEYS}
+KEYS_OF = {"structured": KEYS, "functions": KEYS, "foreach": foreach.KEYS, "custom": custom.KEYS, "refused": custom.REFUSED_KEYS}
 
 # In-place operators that take an expanded tensor, as upstream's do.
 TAKES_EXPANDED = {"_index_put_impl_", "fill_", "index_fill_", "masked_fill_", "zero_"}
@@ -97,7 +97,7 @@ class Generator:
         binary = [a.name for a in inputs if a.type.is_tensor_like() and not a.type.is_list_like() and not a.type.is_nullable()]
         op_class = f"Op<at::meta::structured_{meta.name(group)}, {outputs}>"
         header = f"ATen/ops/{group.root_name}_meta.h"
-        acl = " ".join(entry[k] for k in ("acl", "scalar", "inplace") if k in entry)
+        acl = " ".join(entry[k] for k in ("acl", "scalar", "inplace", "inplace_scalar", "number_first") if k in entry)
 
         # Launch on the outputs that the meta function asked for.
         with native_function_manager(group):
@@ -108,8 +108,15 @@ class Generator:
             lines.append("  if (out.numel() == 0) return;")
         if entry.get("scalar"):
             second = binary[1]
-            scalar = entry.get("scalar_args") or [f"read_cpu_scalar({second})" if n == second else n for n in names] + outs
-            lines.append(f"  if (is_cpu_scalar({second}) && is_npu({binary[0]})) {{ {self.call(entry, entry['scalar'], scalar)} return; }}")
+            scalar = self.scalar_arguments(entry, second, names, outs)
+            lines.append(f"  if (is_cpu_scalar({second}) && is_npu({binary[0]})) {{")
+            if entry.get("inplace_scalar"):
+                place = [a for a in scalar if a not in outs]
+                lines.append(f"    if (op.is_inplace()) {{ {self.call(entry, entry['inplace_scalar'], place)} return; }}")
+            lines.append(f"    {self.call(entry, entry['scalar'], scalar)}\n    return;\n  }}")
+        if entry.get("number_first"):
+            first = [f"read_cpu_scalar({n})" if n == binary[0] else n for n in names] + outs
+            lines.append(f"  if (is_cpu_scalar({binary[0]}) && is_npu({binary[1]})) {{ {self.call(entry, entry['number_first'], first)} return; }}")
         if iterator and len(binary) > 1:
             placed = [f"on_device({a}, op.common_dtype())" if a in binary else a for a in arguments]
         else:
@@ -206,9 +213,16 @@ class Generator:
             add(test, entry["acl"], arguments)
         if entry.get("scalar"):
             second = binary[1]
-            scalar = entry.get("scalar_args") or [f"read_cpu_scalar({second})" if n == second else n for n in names] + ["out"]
-            add(f"fast_scalar({binary[0]}, {second})", entry["scalar"], scalar)
+            scalar = self.scalar_arguments(entry, second, names, ["out"])
+            if kind is SchemaKind.inplace and entry.get("inplace_scalar"):
+                add(f"fast_scalar({binary[0]}, {second})", entry["inplace_scalar"], [a for a in scalar if a != "out"])
+            else:
+                add(f"fast_scalar({binary[0]}, {second})", entry["scalar"], scalar)
         return lines
+
+    @staticmethod
+    def scalar_arguments(entry: Row, second: str, names: list[str], outs: list[str]) -> list[str]:
+        return entry.get("scalar_args") or [f"read_cpu_scalar({second})" if n == second else n for n in names] + outs
 
     # ---- functions ----
 
@@ -342,12 +356,13 @@ namespace {{
 
 
 def emit(table: str, headers: list[str], wrappers: list[Wrapper], customs: list[custom.Operator],
-         every: dict[str, custom.Operator], call) -> str:
+         refused: list[Row], every: dict[str, custom.Operator], call) -> str:
     includes = [f'#include "ops/{h}"' for h in headers] + [f"#include <{h}>" for h in sorted({h for w in wrappers for h in w.headers})]
-    text = HEADER.format(includes="\n".join(includes) + ("\n" + custom.INCLUDES if customs else ""))
+    text = HEADER.format(includes="\n".join(includes) + ("\n" + custom.INCLUDES if customs or refused else ""))
     text += "\n".join(w.code for w in wrappers)
     text += "\n}  // namespace\n\n"
     text += custom.emit(customs, every, call, tables.attributed) if customs else ""
+    text += custom.emit_refused(refused) if refused else ""
     text += f"\nNPU_REGISTER({table}) {{\n"
     text += "".join(f'  reg("{w.name}", "{w.overload}", &{w.symbol}, "{w.acl}");\n' for w in wrappers)
     text += "".join(op.registration() for op in customs)
@@ -359,6 +374,15 @@ def emit_types(signatures: dict[str, aclnn.Signature]) -> str:
     text += "#pragma once\n\n#include \"aclnn.h\"\n\nnamespace npu::ops::abi {\n\ntemplate <class... C>\nstruct Abi {};\n\n"
     text += "".join(f"using {name} = Abi<{', '.join(s.c_types)}>;\n" for name, s in signatures.items())
     return text + "\n}  // namespace npu::ops::abi\n"
+
+
+def emit_outputs(signatures: dict[str, aclnn.Signature]) -> str:
+    """Which of its tensor arguments an operator writes: a bit for each, a list being one."""
+    lines = []
+    for name, signature in signatures.items():
+        tensors = [a for a in signature.arguments if a.type.startswith("Tensor")]
+        lines.append(f'{{"{name}", {sum(a.written << i for i, a in enumerate(tensors))}ull}},\n')
+    return "".join(lines)
 
 
 @dataclass
@@ -410,20 +434,22 @@ def main() -> None:
         for section, entry in table.entries:
             make = {"structured": generator.structured, "functions": generator.function, "foreach": generator.foreach}.get(section)
             unit = make(entry) if make else []
-            for key in [f"{w.name}.{w.overload}" for w in unit] or [f"npu::{entry['op']}"]:
+            for key in [f"{w.name}.{w.overload}" for w in unit] or [f"npu::{entry['op'].partition('(')[0]}"]:
                 if key in seen:
                     raise entry.fail(f"{key} is registered by {seen[key]} as well")
                 seen[key] = f"{entry.file}:{entry.line}"
             for w in unit:
                 w.code = tables.attributed(w.code, entry.file, entry.line)
             wrappers += unit
-        text = emit(name, table.includes, wrappers, customs[name], every, generator.call)
+        refused = [row for section, row in table.entries if section == "refused"]
+        text = emit(name, table.includes, wrappers, customs[name], refused, every, generator.call)
         aclnn.write_if_changed(options.out / f"{name}_ops.cpp", text)
     aclnn.write_if_changed(options.out / "npu_ops.h", custom.emit_header(list(every.values())))
     parsed = layouts.load()
     for layout in layouts.LAYOUTS:
         aclnn.write_if_changed(options.out / f"{layout.lower()}_layout.cpp", layouts.emit(layout, parsed))
     aclnn.write_if_changed(options.out / "aclnn_types.h", emit_types(generator.signatures))
+    aclnn.write_if_changed(options.out / "aclnn_outputs.inc", emit_outputs(generator.signatures))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,15 @@ _TOLERANCE = 1e-5  # relative to the boxes: corners on an edge count as inside
 
 def box_iou_rotated(boxes1, boxes2):
     """[N, M] overlaps of boxes (centre x, centre y, width, height, degrees counter-clockwise)."""
+    common = common_area(boxes1, boxes2)
+    a, b = boxes1.double(), boxes2.double()
+    area1, area2 = (a[:, 2] * a[:, 3]).abs()[:, None], (b[:, 2] * b[:, 3]).abs()[None]
+    whole = area1 + area2 - common
+    return torch.where(whole > 0, common / whole.where(whole > 0, 1.0), 0.0).to(boxes1.dtype)
+
+
+def common_area(boxes1, boxes2):
+    """[N, M] areas that boxes have in common, in float64."""
     a, b = boxes1.double(), boxes2.double()
     # Relative to the first box, so that distant boxes lose no digits.
     shift = b[None, :, :2] - a[:, None, :2]
@@ -14,10 +23,7 @@ def box_iou_rotated(boxes1, boxes2):
     first = _corners(torch.zeros_like(a[:, :2]), a)[:, None].expand(*count, 4, 2)
     second = _corners(torch.zeros_like(b[:, :2]), b)[None] + shift[:, :, None]
     points, valid = _common_points(first, second)
-    common = _hull_area(points, valid)
-    area1, area2 = (a[:, 2] * a[:, 3]).abs()[:, None], (b[:, 2] * b[:, 3]).abs()[None]
-    whole = area1 + area2 - common
-    return torch.where(whole > 0, common / whole.where(whole > 0, 1.0), 0.0).to(boxes1.dtype)
+    return _hull_area(points, valid)
 
 
 def _corners(centre, boxes):

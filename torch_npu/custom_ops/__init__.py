@@ -9,9 +9,11 @@ from importlib import import_module
 
 import torch
 
+import torch_npu._C
 from torch_npu.custom_ops.schemas import ATB, SCHEMAS
 
 NAMES: set[str] = set()  # of all operators that can be called
+REFUSED: dict[str, str] = {}  # operators of the official plugin that cannot, and why
 ATB_NAMES = {schema.partition("(")[0].partition(".")[0] for schema in ATB}
 _libraries: list[torch.library.Library] = []
 
@@ -26,8 +28,10 @@ def register() -> None:
                 name = schema.partition("(")[0]
                 library.define(schema)
                 library.impl(name, _deferred(family, name), "CompositeImplicitAutograd")
-    names = (name.removeprefix("npu::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("npu::"))
-    NAMES.update(name.partition(".")[0] for name in names if not name.startswith("_fused_"))
+    refused = torch_npu._C.refused_operators()
+    names = {name.removeprefix("npu::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("npu::")}
+    NAMES.update(name.partition(".")[0] for name in names - refused.keys() if not name.startswith("_fused_"))
+    REFUSED.update((name.partition(".")[0], reason) for name, reason in refused.items() if name.partition(".")[0] not in NAMES)
 
 
 def _deferred(family: str, name: str):

@@ -33,21 +33,37 @@ def npu_ptiou(bboxes, gtboxes, mode=0):
 
 
 def _pairs(self, gtboxes, trans: bool, is_cross: bool):
-    """Boxes [4, n] as [n, 4] in corner form, against all of the others ([n, m]) or each against its own ([1, n])."""
+    """Boxes [4, n] as [n, 4] in corner form, against all m ground truths ([m, n]) or each against its own ([1, n])."""
     a, b = self.t(), gtboxes.t()
     if trans:
         a, b = (torch.cat([x[..., :2] - x[..., 2:] / 2, x[..., :2] + x[..., 2:] / 2], -1) for x in (a, b))
-    return (a.unsqueeze(1), b) if is_cross else (a.unsqueeze(0), b.unsqueeze(0))
+    return (a.unsqueeze(0), b.unsqueeze(1)) if is_cross else (a.unsqueeze(0), b.unsqueeze(0))
+
+
+def _pullback(function, grad, *boxes):
+    """Gradients of boxes through function(*boxes), which is computed in float32."""
+    with torch.enable_grad():
+        leaves = [b.detach().float().requires_grad_() for b in boxes]
+        result = function(*leaves)
+    gradients = torch.autograd.grad(result, leaves, grad.to(result.dtype).view(result.shape))
+    return tuple(g.to(b.dtype) for g, b in zip(gradients, boxes))
 
 
 def npu_giou(self, gtboxes, trans=False, is_cross=False, mode=0):
-    """IoU - (enclosing - union) / enclosing. trans: boxes are centre and sides. mode 1: over the first box's area."""
+    """IoU - (enclosing - union) / enclosing, [n, 1]. trans: boxes are centre and sides. mode 1: over the first box's area."""
     a, b = _pairs(self, gtboxes, trans, is_cross)
     iou, enclosing, _ = overlap(a, b, over_first=mode == 1)
     union = overlap(a, b)[2]
     width, height = _sides(enclosing)
     area = (width * height).clamp(min=1e-9)
-    return iou - (area - union) / area
+    return (iou - (area - union) / area).t()
+
+
+def npu_giou_backward(grad, bboxes, gtboxes, trans=False, is_cross=False, mode=0):
+    """grad is [n, 1] as the result, or [1, n]."""
+    if not is_cross:
+        grad = grad.reshape(-1, 1)
+    return _pullback(lambda a, b: npu_giou(a, b, trans, is_cross, mode), grad, bboxes, gtboxes)
 
 
 def _distance(a, b, enclosing):
@@ -63,15 +79,29 @@ def npu_diou(self, gtboxes, trans=False, is_cross=False, mode=0):
     return iou - _distance(a, b, enclosing)
 
 
+def npu_diou_backward(grad, bboxes, gtboxes, trans=False, is_cross=False, mode=0):
+    return _pullback(lambda a, b: npu_diou(a, b, trans, is_cross, mode), grad, bboxes, gtboxes)
+
+
 def npu_ciou(self, gtboxes, trans=False, is_cross=True, mode=0, atan_sub_flag=False):
     """DIoU less a penalty for another aspect ratio, whose weight is not differentiated."""
+    return _npu_ciou(self, gtboxes, trans, is_cross, mode, atan_sub_flag)[0]
+
+
+def npu_ciou_backward(grad, bboxes, gtboxes, atan_sub, trans=False, is_cross=True, mode=0):
+    """atan_sub, the second result of _npu_ciou, is computed again."""
+    return _pullback(lambda a, b: npu_ciou(a, b, trans, is_cross, mode), grad, bboxes, gtboxes)
+
+
+def _npu_ciou(self, gtboxes, trans=False, is_cross=True, mode=0, atan_sub_flag=False):
+    """CIoU, and the differences of the angles of the diagonals, which are there whatever atan_sub_flag asks."""
     a, b = _pairs(self, gtboxes, trans, is_cross)
     iou, enclosing, _ = overlap(a, b, over_first=mode == 1)
     (aw, ah), (bw, bh) = _sides(a), _sides(b)
     difference = torch.atan(bw / bh.clamp(min=1e-9)) - torch.atan(aw / ah.clamp(min=1e-9))
     aspect = 4 / math.pi**2 * difference.square()
     weight = (aspect / (1 - iou + aspect).clamp(min=1e-9)).detach()
-    return iou - _distance(a, b, enclosing) - weight * aspect
+    return iou - _distance(a, b, enclosing) - weight * aspect, difference
 
 
 def _centre_form(boxes):
@@ -82,7 +112,7 @@ def _centre_form(boxes):
 def npu_bounding_box_encode(anchor_box, ground_truth_box, means0, means1, means2, means3, stds0, stds1, stds2, stds3):
     """Shift of the centre in anchor sides and logarithm of the ratio of sides, normalised."""
     (anchor, anchor_side), (truth, truth_side) = _centre_form(anchor_box), _centre_form(ground_truth_box)
-    deltas = torch.cat([(truth - anchor) / anchor_side, (truth_side / anchor_side).abs().log()], -1)
+    deltas = torch.cat([(truth - anchor) / anchor_side, (truth_side / anchor_side).abs().log()], 1)
     means, stds = deltas.new_tensor([means0, means1, means2, means3]), deltas.new_tensor([stds0, stds1, stds2, stds3])
     return (deltas - means) / stds
 
@@ -95,7 +125,7 @@ def npu_bounding_box_decode(rois, deltas, means0, means1, means2, means3, stds0,
     centre, side = _centre_form(rois)
     centre = centre + side * deltas[..., :2]
     half = side * deltas[..., 2:].clamp(-limit, limit).exp() / 2 - 0.5
-    boxes = torch.cat([centre - half, centre + half], -1)
+    boxes = torch.cat([centre - half, centre + half], 1)
     if not max_shape:
         return boxes
     height, width = max_shape

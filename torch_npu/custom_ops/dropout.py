@@ -9,34 +9,29 @@ def _shifts(device):
     return torch.arange(8, dtype=torch.uint8, device=device)
 
 
-def _bits_of(mask, size):
+def bits_of(mask, size):
     """The packed mask as booleans of the given size."""
     bits = (mask.unsqueeze(1) >> _shifts(mask.device)) & 1
     count = size.numel()
     return bits.reshape(-1)[:count].view(size).bool()
 
 
+def packed(kept):
+    """Booleans as bits, filled up with zeros to whole blocks."""
+    bits = kept.flatten().to(torch.uint8)
+    bits = torch.cat([bits, bits.new_zeros(-len(bits) % _BLOCK)]).view(-1, 8)
+    return (bits << _shifts(bits.device)).sum(1, dtype=torch.uint8)
+
+
 def npu_dropout_gen_mask(size, p, *, dtype=None, layout=None, device=None, pin_memory=None):
     """A packed mask; a bit is one with probability 1 - p."""
-    elements = torch.Size(size).numel()
-    blocks = -(-elements // _BLOCK)
-    kept = (torch.rand(blocks * _BLOCK // 8, 8, device=device) >= p).to(torch.uint8)
-    return (kept << _shifts(kept.device)).sum(1, dtype=torch.uint8)
+    return packed(torch.rand(torch.Size(size).numel(), device=device) >= p)
 
 
 def npu_dropout_do_mask(self, mask, p):
     """(dropout, mask)."""
-    kept = _bits_of(mask, self.shape).to(self.dtype)
+    kept = bits_of(mask, self.shape).to(self.dtype)
     return (self * kept / (1.0 - p) if p < 1 else self * 0.0), mask
-
-
-def _npu_dropout(self, p):
-    """(dropout, packed mask)."""
-    return npu_dropout_do_mask(self, npu_dropout_gen_mask(self.shape, p, device=self.device), p)
-
-
-def npu_dropout_backward(grad_output, mask, p):
-    return npu_dropout_do_mask(grad_output, mask, p)[0]
 
 
 def _dropout_with_byte_mask(self, p):
@@ -47,3 +42,8 @@ def _dropout_with_byte_mask(self, p):
 
 def dropout_with_byte_mask(self, p, train):
     return _dropout_with_byte_mask(self, p)[0] if train else self.clone()
+
+
+def _dropout_with_byte_mask_backward(grad_output, mask, p):
+    kept = mask.flatten()[: grad_output.numel()].view_as(grad_output).to(grad_output.dtype)
+    return grad_output * kept / (1.0 - p) if p < 1 else grad_output * 0.0

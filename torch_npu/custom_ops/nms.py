@@ -44,8 +44,7 @@ def npu_nms_v4(self, scores, max_output_size, iou_threshold, scores_threshold, p
     chosen = _first(keep, count)
     valid = keep.sum().clamp(max=count).to(torch.int32)
     numbers = order[chosen].masked_fill(~keep[chosen], 0).to(torch.int32)
-    missing = count - numbers.numel()
-    return torch.nn.functional.pad(numbers, [0, missing]) if missing > 0 else numbers, valid
+    return torch.nn.functional.pad(numbers, [0, count - numbers.numel()]), valid
 
 
 def npu_batch_nms(self, scores, score_threshold, iou_threshold, max_size_per_class, max_total_size, change_coordinate_frame=False,

@@ -1,7 +1,5 @@
 """Sampling of feature maps at regions and at learned offsets."""
 
-import math
-
 import torch
 from torch.nn.functional import grid_sample
 
@@ -23,31 +21,19 @@ def bilinear(features, numbers, y, x):
     return result.transpose(1, 2)
 
 
-def npu_roi_align(self, rois, spatial_scale, pooled_height, pooled_width, sample_num, roi_end_mode):
-    """Averages of sample_num² points in each of pooled_height x pooled_width bins; rows of rois are image, x1, y1, x2, y2.
-
-    roi_end_mode 0: a region is at least one pixel wide; 1: its last pixel counts as well; 2: coordinates are shifted by half
-    a pixel. sample_num 0: as many points as a bin has pixels, which is found on the host.
-    """
-    if roi_end_mode not in (0, 1, 2):
-        raise ValueError(f"roi_end_mode must be 0, 1 or 2, not {roi_end_mode}")
-    shift = 0.5 if roi_end_mode == 2 else 0.0
-    begin = rois[:, 1:3] * spatial_scale - shift
-    size = (rois[:, 3:5] + (1.0 if roi_end_mode == 1 else 0.0)) * spatial_scale - shift - begin
-    size = size if roi_end_mode == 2 else size.clamp(min=1.0)
-    if sample_num > 0:
-        return _align(self, rois[:, 0], begin, size, pooled_height, pooled_width, sample_num, sample_num)
-    results = []
-    for i, (width, height) in enumerate(size.detach().tolist()):
-        rows, columns = max(math.ceil(height / pooled_height), 1), max(math.ceil(width / pooled_width), 1)
-        one = slice(i, i + 1)
-        results.append(_align(self, rois[one, 0], begin[one], size[one], pooled_height, pooled_width, rows, columns))
-    return torch.cat(results) if results else self.new_zeros(0, self.shape[1], pooled_height, pooled_width)
+def npu_ps_roi_pooling_backward(output_grad, rois, spatial_scale, group_size, output_dim, input_size):
+    """input_size: height and width of the features, whose other sizes follow from rois and output_dim."""
+    if len(input_size) != 2:
+        raise ValueError(f"npu_ps_roi_pooling_backward: input_size must be height and width, got {list(input_size)}")
+    shape = (rois.shape[0], group_size * group_size * output_dim, *input_size)
+    return _pullback(lambda x: npu_ps_roi_pooling(x, rois, spatial_scale, group_size, output_dim), output_grad, shape)
 
 
-def _align(features, numbers, begin, size, height, width, rows, columns):
-    y, x = grid_points(begin, size, height, width, rows, columns)
-    return bilinear(features, numbers, y, x).view(-1, features.shape[1], height, rows, width, columns).mean((3, 5))
+def _pullback(function, grad, shape):
+    """The pooling is linear in the features: any will do."""
+    with torch.enable_grad():
+        features = torch.zeros(shape, dtype=grad.dtype, device=grad.device, requires_grad=True)
+        return torch.autograd.grad(function(features), features, grad)[0]
 
 
 def grid_points(begin, size, height, width, rows, columns):

@@ -121,17 +121,15 @@ class _Conv(_Settings):
 class _Config(_Settings):
     @property
     def allow_internal_format(self) -> bool:
-        """Whether tensors may be stored in private formats (NC1HWC0, FRACTAL_NZ). False by default.
+        """Whether torch_npu.unsafe_empty_with_format keeps a private format (NC1HWC0, FRACTAL_NZ). False by default.
 
-        This package stores every tensor in its logical layout: True changes nothing, and warns.
+        npu_format_cast() makes the format it is asked for either way, and no other operator chooses a private one.
         """
         return _state["internal_format"]
 
     @allow_internal_format.setter
     def allow_internal_format(self, value: bool) -> None:
-        if _bool("torch.npu.config.allow_internal_format", value):
-            warnings.warn("torch_npu stores no tensor in a private format: allow_internal_format=True changes nothing", stacklevel=2)
-        _state["internal_format"] = value
+        _state["internal_format"] = _bool("torch.npu.config.allow_internal_format", value)
 
 
 config, conv, matmul = _Config(), _Conv(), _Matmul()

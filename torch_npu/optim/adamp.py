@@ -28,7 +28,7 @@ class NpuFusedAdamP(NpuFusedOptimizerBase):
     def update(self, group, bucket: Bucket) -> None:
         bucket.step += 1
         (beta1, beta2), count = group["betas"], float(bucket.step)
-        state, decay = bucket.state, max(group["weight_decay"], 0.0)
+        state, decay = bucket.state, group["weight_decay"]
         if bucket.is_fused("npu::_fused_adamp_"):
             rows = [p.size(0) if p.dim() > 1 else 0 for p in bucket.parameters]
             torch.ops.npu._fused_adamp_(

@@ -48,7 +48,7 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
         if bucket.is_fused("npu::_fused_bert_adam_"):
             torch.ops.npu._fused_bert_adam_(
                 bucket.param, bucket.grad, bucket.state["exp_avg"], bucket.state["exp_avg_sq"], bucket.sizes, lr=rate, beta1=group["b1"],
-                beta2=group["b2"], eps=group["e"], weight_decay=max(group["weight_decay"], 0.0), max_grad_norm=group["max_grad_norm"])
+                beta2=group["b2"], eps=group["e"], weight_decay=group["weight_decay"], max_grad_norm=group["max_grad_norm"])
             return
         if group["max_grad_norm"] > 0:
             norms = torch.stack(torch._foreach_norm(bucket.split(bucket.grad)))
@@ -57,6 +57,6 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
         mean = bucket.state["exp_avg"].lerp_(bucket.grad, 1 - group["b1"])
         square = bucket.state["exp_avg_sq"].mul_(group["b2"]).addcmul_(bucket.grad, bucket.grad, value=1 - group["b2"])
         step = mean / square.sqrt().add_(group["e"])
-        if group["weight_decay"] > 0:
+        if group["weight_decay"]:
             step.add_(bucket.param, alpha=group["weight_decay"])
         bucket.param.add_(step, alpha=-rate)

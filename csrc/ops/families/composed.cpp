@@ -1,5 +1,5 @@
 // Operators that are others in disguise: upstream registers them for each device, here they need no kernel of their
-// own.
+// own, or one call.
 #include <ATen/ATen.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/BucketizationUtils.h>
@@ -10,8 +10,8 @@
 #include <ATen/ops/pixel_shuffle_native.h>
 #include <ATen/ops/pixel_unshuffle_native.h>
 
+#include "ops/families/forms.h"
 #include "ops/register.h"
-#include "ops/rules.h"
 
 namespace npu::ops {
 
@@ -19,26 +19,14 @@ namespace {
 
 using c10::Scalar;
 
-Tensor floor_divide(const Tensor& self, const Tensor& other) { return at::div(self, other, "floor"); }
-Tensor& floor_divide_(Tensor& self, const Tensor& other) { return self.div_(other, "floor"); }
-Tensor& floor_divide_out(const Tensor& self, const Tensor& other, Tensor& out) {
-  return at::div_out(out, self, other, "floor");
-}
-
-Tensor rsub(const Tensor& self, const Tensor& other, const Scalar& alpha) { return at::sub(other, self, alpha); }
-
 Tensor number(const Scalar& s) {
   auto t = c10::scalar_to_tensor(s);
   t.unsafeGetTensorImpl()->set_wrapped_number(true);
   return t;
 }
 
-Tensor remainder_of_number(const Scalar& self, const Tensor& other) { return at::remainder(number(self), other); }
-
 Tensor lshift(const Tensor& self, const Tensor& other) { return at::bitwise_left_shift(self, other); }
-Tensor lshift_number(const Tensor& self, const Scalar& other) { return at::bitwise_left_shift(self, other); }
 Tensor& ilshift(Tensor& self, const Tensor& other) { return self.bitwise_left_shift_(other); }
-Tensor& ilshift_number(Tensor& self, const Scalar& other) { return self.bitwise_left_shift_(other); }
 Tensor rshift(const Tensor& self, const Tensor& other) { return at::bitwise_right_shift(self, other); }
 Tensor rshift_number(const Tensor& self, const Scalar& other) { return at::bitwise_right_shift(self, other); }
 Tensor& irshift(Tensor& self, const Tensor& other) { return self.bitwise_right_shift_(other); }
@@ -46,9 +34,20 @@ Tensor& irshift_number(Tensor& self, const Scalar& other) { return self.bitwise_
 
 Tensor vdot(const Tensor& self, const Tensor& other) { return at::dot(self.conj(), other); }
 
-std::tuple<Tensor, Tensor> aminmax_all(const Tensor& self) { return at::aminmax(self); }
+std::tuple<Tensor, Tensor> aminmax_all(const Tensor& self) {
+  CardGuard guard(self);
+  check_not_empty(self, "aminmax");
+  auto least = make(sized({}, self)), most = make(sized({}, self));
+  NPU_EXEC(aclnnAminmaxAll, self, least, most);
+  return {least, most};
+}
 std::tuple<Tensor, Tensor> aminmax_dim(const Tensor& self, int64_t dim, bool keepdim) {
-  return at::aminmax(self, dim, keepdim);
+  CardGuard guard(self);
+  check_reduced_dim(self, dim, "aminmax");
+  const auto spec = reduced(self, at::IntArrayRef(dim), keepdim, self.scalar_type());
+  auto least = make(spec), most = make(spec);
+  NPU_EXEC(aclnnAminmaxDim, self, dim, keepdim, least, most);
+  return {least, most};
 }
 
 Tensor glu_jvp(const Tensor& glu, const Tensor& x, const Tensor& dx, int64_t dim) {
@@ -122,17 +121,30 @@ Tensor& linear_combination_out(const Tensor& input, const Tensor& coefficients, 
 }
 
 Tensor add_relu(const Tensor& self, const Tensor& other, const Scalar& alpha) {
-  return at::add(self, other, alpha).relu_();
+  if (!is_npu(self) || !is_npu(other)) return at::add(self, other, alpha).relu_();
+  CardGuard guard(self);
+  check_same_device("_add_relu", {&self, &other});
+  auto out = make(elementwise(promote(self, other), self, other));
+  NPU_EXEC(aclnnAddRelu, self, other, alpha, out);
+  return out;
 }
 Tensor add_relu_number(const Tensor& self, const Scalar& other, const Scalar& alpha) {
   return at::add(self, other, alpha).relu_();
 }
-Tensor& add_relu_(Tensor& self, const Tensor& other, const Scalar& alpha) { return self.add_(other, alpha).relu_(); }
+Tensor& add_relu_(Tensor& self, const Tensor& other, const Scalar& alpha) {
+  if (!is_npu(other)) return self.add_(other, alpha).relu_();
+  CardGuard guard(self);
+  check_same_device("_add_relu_", {&self, &other});
+  at::assert_no_internal_overlap(self);
+  check_inplace(self, elementwise(promote(self, other), self, other));
+  NPU_EXEC(aclnnInplaceAddRelu, self, other, alpha);
+  return self;
+}
 Tensor& add_relu_number_(Tensor& self, const Scalar& other, const Scalar& alpha) {
   return self.add_(other, alpha).relu_();
 }
 Tensor& add_relu_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
-  return at::add_out(out, self, other, alpha).relu_();
+  return write_out(out, add_relu(self, other, alpha));
 }
 
 // Upstream's compositions lose channels_last, which the CPU keeps.
@@ -169,18 +181,6 @@ Tensor& index_fill_tensor(Tensor& self, int64_t dim, const Tensor& index, const 
 Tensor bucketize_number(const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {
   return at::bucketize(at::scalar_tensor(self, boundaries.options().dtype(promote(boundaries, number(self)))),
                        boundaries, out_int32, right);
-}
-
-Tensor searchsorted_number(const Tensor& sequence, const Scalar& self, bool out_int32, bool right,
-                           std::optional<std::string_view> side, const std::optional<Tensor>& sorter) {
-  return at::searchsorted(sequence, at::scalar_tensor(self, sequence.options().dtype(promote(sequence, number(self)))),
-                          out_int32, right, side, sorter);
-}
-
-Tensor& searchsorted_number_out(const Tensor& sequence, const Scalar& self, bool out_int32, bool right,
-                                std::optional<std::string_view> side, const std::optional<Tensor>& sorter,
-                                Tensor& out) {
-  return write_out(out, searchsorted_number(sequence, self, out_int32, right, side, sorter));
 }
 
 Tensor cholesky(const Tensor& self, bool upper) { return at::linalg_cholesky(self, upper); }
@@ -230,15 +230,8 @@ std::tuple<Tensor, Tensor> weight_norm_backward(const Tensor& grad, const Tensor
 }  // namespace
 
 NPU_REGISTER(composed) {
-  manual("aten::floor_divide", "", &floor_divide);
-  manual("aten::floor_divide_", "Tensor", &floor_divide_);
-  manual("aten::floor_divide", "out", &floor_divide_out);
-  manual("aten::rsub", "Tensor", &rsub);
-  manual("aten::remainder", "Scalar_Tensor", &remainder_of_number);
   manual("aten::__lshift__", "Tensor", &lshift);
-  manual("aten::__lshift__", "Scalar", &lshift_number);
   manual("aten::__ilshift__", "Tensor", &ilshift);
-  manual("aten::__ilshift__", "Scalar", &ilshift_number);
   manual("aten::__rshift__", "Tensor", &rshift);
   manual("aten::__rshift__", "Scalar", &rshift_number);
   manual("aten::__irshift__", "Tensor", &irshift);
@@ -271,8 +264,6 @@ NPU_REGISTER(composed) {
   manual("aten::narrow_copy", "out", &narrow_copy_out);
   manual("aten::index_fill_", "int_Tensor", &index_fill_tensor);
   manual("aten::bucketize", "Scalar", &bucketize_number);
-  manual("aten::searchsorted", "Scalar", &searchsorted_number);
-  manual("aten::searchsorted", "Scalar_out", &searchsorted_number_out);
   manual("aten::cholesky", "", &cholesky);
   manual("aten::cholesky", "out", &cholesky_out);
   manual("aten::is_set_to", "", &is_set_to);

@@ -6,6 +6,7 @@
 
 #include "acl/check.h"
 #include "acl/library.h"
+#include "aclnn/format.h"
 #include "aclnn/op.h"
 #include "memory/caching_allocator.h"
 #include "memory/host_allocator.h"
@@ -157,6 +158,13 @@ Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
     return copy_(self, src.expand(self.sizes()), non_blocking);
   }
   if (self.numel() == 0) return self;
+  if (C10_UNLIKELY(formats::layout_of(src) != nullptr)) return copy_(self, formats::in_order(src), non_blocking);
+  if (C10_UNLIKELY(formats::layout_of(self) != nullptr)) {
+    auto ordered = formats::in_order(self);
+    copy_(ordered, src, non_blocking);
+    formats::write_back(self, ordered);
+    return self;
+  }
   if (is_npu(self) && is_npu(src)) {
     if (self.device() == src.device()) {
       CardGuard guard(self);
@@ -190,6 +198,7 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& dst) {
 }
 
 c10::Scalar local_scalar_dense(const Tensor& self) {
+  if (C10_UNLIKELY(formats::layout_of(self) != nullptr)) return local_scalar_dense(formats::in_order(self));
   CardGuard guard(self);
   auto host = at::empty({}, self.options().device(at::kCPU));
   memcpy_blocking(host.data_ptr(), self.const_data_ptr(), self.element_size(), ACL_MEMCPY_DEVICE_TO_HOST);

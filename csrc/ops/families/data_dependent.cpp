@@ -80,8 +80,12 @@ Three unique(const Tensor& self, bool sorted, bool return_inverse, bool return_c
 }
 
 std::tuple<Tensor, Tensor> unique_values(const Tensor& self, bool sorted, bool return_inverse) {
-  auto [values, inverse, counts] = unique(self, sorted, return_inverse, false);
-  return {values, inverse};
+  CardGuard guard(self);
+  if (self.numel() == 0) return {empty({0}, self.scalar_type()), empty(self.sizes(), at::kLong)};
+  auto values = empty({self.numel()}, self.scalar_type());
+  auto inverse = return_inverse ? empty(self.sizes(), at::kLong) : empty({0}, at::kLong);
+  const auto shapes = NPU_EXEC_SHAPES(aclnnUnique, 2, self, sorted, return_inverse, values, inverse);
+  return {first_part(values, shapes[0]), inverse};
 }
 
 void check_unique_dim(const Tensor& self, int64_t dim) {

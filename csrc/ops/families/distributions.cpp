@@ -116,16 +116,20 @@ Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement, Ge
   return multinomial_out(self, num_samples, replacement, std::move(generator), out);
 }
 
-// Training draws a slope for each negative element and notes it in `noise`; else the slope is the mean of the bounds.
-Tensor& rrelu_with_noise_out(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
-                             Generator generator, Tensor& out) {
-  CardGuard guard(self);
+void check_rrelu(const Tensor& self, const Tensor& noise, const Scalar& lower, const Scalar& upper, bool training) {
   TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), "\"rrelu_with_noise\" not implemented for '",
                               self.scalar_type(), "'");
   TORCH_CHECK(self.sizes() == noise.sizes() || !training,
               "noise tensor shape must match self tensor shape. Got self.shape = ", self.sizes(),
               " noise.shape = ", noise.sizes());
   TORCH_CHECK(lower.toDouble() <= upper.toDouble(), "Lower bound should be less than or equal to the upper bound");
+}
+
+// Training draws a slope for each negative element and notes it in `noise`; else the slope is the mean of the bounds.
+Tensor& rrelu_with_noise_out(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
+                             Generator generator, Tensor& out) {
+  CardGuard guard(self);
+  check_rrelu(self, noise, lower, upper, training);
   Target target(out, sized(self.sizes(), self), {&self});
   if (self.numel() == 0) return out;
   const auto [seed, offset] = draw(generator, self);
@@ -144,7 +148,13 @@ Tensor rrelu_with_noise(const Tensor& self, Tensor& noise, const Scalar& lower, 
 
 Tensor& rrelu_with_noise_(Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
                           Generator generator) {
-  return self.copy_(npu::ops::rrelu_with_noise(self, noise, lower, upper, training, std::move(generator)));
+  CardGuard guard(self);
+  check_rrelu(self, noise, lower, upper, training);
+  if (self.numel() == 0) return self;
+  const auto [seed, offset] = reserve(generator, self);
+  NPU_EXEC(aclnnInplaceRReluWithNoise, self, noise, lower, upper, training, static_cast<int64_t>(seed),
+           static_cast<int64_t>(offset));
+  return self;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "aclnn/op.h"
 #include "ops/families/channels.h"
 #include "ops/register.h"
 #include "ops/tensor.h"
@@ -52,10 +53,11 @@ Two per_channel(const Tensor& self, const Tensor& scale, const Tensor& zero_poin
   TORCH_CHECK(scale.numel() == self.size(axis),
               "dimensions of scale and zero-point are not consistent with input tensor");
   TORCH_CHECK(least <= most, "`quant_min` should be less than or equal to `quant_max`.");
-  const auto s = along(scale, self, axis), z = along(zero_point, self, axis);
-  const auto scaled = self * s.reciprocal();
-  const auto steps = z.is_floating_point() ? at::round(scaled + z) : at::round(scaled) + z;
-  return on_grid(self, steps, s, z, least, most);
+  CardGuard guard(self);
+  check_same_device("fake_quantize_per_channel_affine", {&self, &scale, &zero_point});
+  auto values = at::empty_like(self), within = at::empty_like(self, at::kBool);
+  NPU_EXEC(aclnnFakeQuantPerChannelAffineCachemask, self, scale, zero_point, axis, least, most, values, within);
+  return {values, within};
 }
 
 // A zero point that is learnt is a real number; the grid has its integer.

@@ -182,7 +182,7 @@ void FlashAttention::forward(const Tensor& max, const Tensor& sum, const Tensor&
       NPU_EXEC(aclnnFlashAttentionScoreV3, full_query, full_key, value, pse, mask, std::nullopt, atten_mask, sink, ends,
                none, none, scale, keep_prob, pre_tokens, next_tokens, heads, layout, inner_precise, sparse_mode,
                pse_type, max, sum, softmax, result);
-    else if (pse_type != 1)
+    else if (second)
       NPU_EXEC(aclnnFlashAttentionScoreV2, full_query, full_key, value, pse, mask, std::nullopt, atten_mask, ends, none,
                none, scale, keep_prob, pre_tokens, next_tokens, heads, layout, inner_precise, sparse_mode, pse_type,
                max, sum, softmax, result);
@@ -205,7 +205,7 @@ void FlashAttention::forward(const Tensor& max, const Tensor& sum, const Tensor&
     NPU_EXEC(aclnnFlashAttentionVarLenScoreV4, query, key, value, pse, mask, std::nullopt, atten_mask, ends, q, kv,
              scale, keep_prob, pre_tokens, next_tokens, heads, layout, inner_precise, sparse_mode, order, max, sum,
              softmax, result);
-  else if (pse_type != 1)
+  else if (second)
     NPU_EXEC(aclnnFlashAttentionVarLenScoreV2, query, key, value, pse, mask, std::nullopt, atten_mask, ends, q, kv,
              none, none, scale, keep_prob, pre_tokens, next_tokens, heads, layout, inner_precise, sparse_mode, pse_type,
              max, sum, softmax, result);
@@ -230,7 +230,7 @@ void FlashAttention::backward(const Gradients& d, const Tensor& dy, const Saved&
       NPU_EXEC(aclnnFlashAttentionScoreGradV3, full_query, full_key, value, dy, pse, mask, std::nullopt, atten_mask,
                saved.max, saved.sum, saved.softmax, saved.out, sink, ends, none, none, scale, keep_prob, pre_tokens,
                next_tokens, heads, layout, inner_precise, sparse_mode, pse_type, dq, dk, d.value, d.pse, d.sink);
-    else if (pse_type != 1)
+    else if (second)
       NPU_EXEC(aclnnFlashAttentionScoreGradV2, full_query, full_key, value, dy, pse, mask, std::nullopt, atten_mask,
                saved.max, saved.sum, saved.softmax, saved.out, ends, none, none, scale, keep_prob, pre_tokens,
                next_tokens, heads, layout, inner_precise, sparse_mode, pse_type, dq, dk, d.value, d.pse);
@@ -246,11 +246,16 @@ void FlashAttention::backward(const Gradients& d, const Tensor& dy, const Saved&
     return;
   }
   const char* const order = softmax_layout.empty() ? "" : "same_as_input";
+  // The first version has no rotary parts, and results without elements for them.
+  const auto rope = [&](const std::optional<Tensor>& gradient) {
+    if (!second) return empty({0}, query.scalar_type());
+    return query_rope ? gradient.value_or(Tensor()) : Tensor();
+  };
   if (sink || (!softmax_layout.empty() && (query_rope || pse_type != 1)))
     NPU_EXEC(aclnnFlashAttentionUnpaddingScoreGradV5, query, query_rope, key, key_rope, value, dy, pse, mask,
              std::nullopt, atten_mask, saved.max, saved.sum, saved.softmax, saved.out, sink, ends, q, kv, none, none,
              scale, keep_prob, pre_tokens, next_tokens, heads, layout, inner_precise, sparse_mode, pse_type, order,
-             d.query, d.query_rope, d.key, d.key_rope, d.value, d.pse, d.sink);
+             d.query, rope(d.query_rope), d.key, rope(d.key_rope), d.value, d.pse, d.sink);
   else if (query_rope)
     NPU_EXEC(aclnnFlashAttentionUnpaddingScoreGradV3, query, query_rope, key, key_rope, value, dy, pse, mask,
              std::nullopt, atten_mask, saved.max, saved.sum, saved.softmax, saved.out, ends, q, kv, none, none, scale,
@@ -260,7 +265,7 @@ void FlashAttention::backward(const Gradients& d, const Tensor& dy, const Saved&
     NPU_EXEC(aclnnFlashAttentionUnpaddingScoreGradV4, query, key, value, dy, pse, mask, std::nullopt, atten_mask,
              saved.max, saved.sum, saved.softmax, saved.out, ends, q, kv, scale, keep_prob, pre_tokens, next_tokens,
              heads, layout, inner_precise, sparse_mode, d.query, d.key, d.value, d.pse, order);
-  else if (pse_type != 1)
+  else if (second)
     NPU_EXEC(aclnnFlashAttentionUnpaddingScoreGradV2, query, key, value, dy, pse, mask, std::nullopt, atten_mask,
              saved.max, saved.sum, saved.softmax, saved.out, ends, q, kv, none, none, scale, keep_prob, pre_tokens,
              next_tokens, heads, layout, inner_precise, sparse_mode, pse_type, d.query, d.key, d.value, d.pse);

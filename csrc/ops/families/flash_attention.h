@@ -34,6 +34,7 @@ struct FlashAttention {
   std::optional<Tensor> sink;
   int64_t seed = 0, offset = 0;
   std::optional<Tensor> dropout_mask = {};
+  bool second = false;  // the second version of the operator, which has a pse_type
   int64_t pse_type = 1;
   std::optional<Tensor> query_rope = {}, key_rope = {};
   bool unknown_ends = false;  // q_ends and kv_ends are tensors without data
@@ -82,6 +83,7 @@ std::optional<std::vector<int64_t>> numbers(const at::OptionalSymIntArrayRef& sy
 // The ends of sequences from a tensor of integers; nothing, if `on` is on no card. One on the CPU is not waited for.
 std::optional<std::vector<int64_t>> read_ends(const char* op, const char* argument, const std::optional<Tensor>& ends,
                                               const Tensor& on);
+inline Tensor only_if(bool condition, const Tensor& t) { return condition ? t : Tensor(); }
 // The gradient of something that may be absent.
 inline results::Result like_or_none(const std::optional<Tensor>& t, at::ScalarType dtype) {
   return t ? results::like(*t) : results::none(dtype);

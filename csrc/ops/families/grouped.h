@@ -44,7 +44,10 @@ inline Grouping grouping(const at::OptionalIntArrayRef& ends, std::optional<int6
           std::nullopt};
 }
 
-inline at::TensorList listed(const std::optional<at::TensorList>& list) { return list.value_or(at::TensorList()); }
+// An empty list is an absent one.
+inline std::optional<at::TensorList> listed(const std::optional<at::TensorList>& list) {
+  return list && !list->empty() ? list : std::nullopt;
+}
 inline bool given(const std::optional<at::TensorList>& list) { return list && !list->empty(); }
 
 void check_grouped_add(const char* op, const Tensor& input, const Tensor& x, const Tensor& weight,

@@ -76,4 +76,16 @@ c10::SymIntArrayRef input_metadata_sizes(const torch::autograd::Edge& edge) {
   return edge.function->input_metadata(edge.input_nr).shape_as_dim_vector();
 }
 
+at::ScalarType input_metadata_type(const torch::autograd::Edge& edge) {
+  return edge.function->input_metadata(edge.input_nr).dtype().toScalarType();
+}
+
+void check_index_add(const char* op, const Tensor& input, const Tensor& index, const Tensor& source) {
+  TORCH_CHECK(input.dim() > 0 && index.dim() == 1, op, ": index has shape ", index.sym_sizes(),
+              ", expected the numbers of rows of input, [count]");
+  const auto expected = results::with_dim(input, 0, index.sym_size(0));
+  TORCH_CHECK(source.sym_sizes() == c10::SymIntArrayRef(expected), op, ": source has shape ", source.sym_sizes(),
+              ", expected ", c10::SymIntArrayRef(expected));
+}
+
 }  // namespace npu::ops

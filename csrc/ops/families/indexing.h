@@ -24,7 +24,11 @@ void check_gather(const Tensor& input, const Tensor& index);
 results::Dims gathered_sizes(const Tensor& input, const Tensor& index);
 Tensor rows_of(const Tensor& grad, const Tensor& table);  // [indices, the rest of the table]
 
-// The sizes of the tensor behind an edge of the graph, without keeping the tensor.
+// Rows of `source` go to the rows of `input` that `index` names.
+void check_index_add(const char* op, const Tensor& input, const Tensor& index, const Tensor& source);
+
+// Sizes and type of the tensor behind an edge of the graph, without keeping the tensor.
 c10::SymIntArrayRef input_metadata_sizes(const torch::autograd::Edge& edge);
+at::ScalarType input_metadata_type(const torch::autograd::Edge& edge);
 
 }  // namespace npu::ops

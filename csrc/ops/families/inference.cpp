@@ -147,13 +147,12 @@ Result for_heads(const Tensor& token_x, const c10::SymInt& heads, const c10::Sym
 
 }  // namespace
 
-Result prolog_query(const Tensor& token_x, const Tensor& weight_uk, const Tensor& rope_sin, bool quantised) {
-  return for_heads(token_x, weight_uk.sym_size(0), weight_uk.sym_size(2),
-                   quantised ? at::kChar : rope_sin.scalar_type());
+Result prolog_query(const Tensor& token_x, const Tensor& weight_uk, bool quantised, at::ScalarType otherwise) {
+  return for_heads(token_x, weight_uk.sym_size(0), weight_uk.sym_size(2), quantised ? at::kChar : otherwise);
 }
 
 Result prolog_rope(const Tensor& token_x, const Tensor& weight_uk, const Tensor& rope_sin) {
-  return for_heads(token_x, weight_uk.sym_size(0), rope_sin.sym_size(-1), rope_sin.scalar_type());
+  return for_heads(token_x, weight_uk.sym_size(0), rope_sin.sym_size(-1), at::kBFloat16);
 }
 
 Result prolog_scale(const Tensor& token_x, const Tensor& weight_uk, bool quantised, int64_t otherwise) {

@@ -39,7 +39,7 @@ inline results::Result before_quant(const Tensor& qkv, bool wanted, int64_t size
 // Latent attention's prolog: (tokens ..., heads, size) of its results, and a scale of each token and head.
 void check_prolog(const char* op, const Tensor& token_x, const Tensor& weight_uk, const Tensor& rope_sin);
 void check_prolog_modes(const char* op, int64_t weight_mode, int64_t cache_mode);
-results::Result prolog_query(const Tensor& token_x, const Tensor& weight_uk, const Tensor& rope_sin, bool quantised);
+results::Result prolog_query(const Tensor& token_x, const Tensor& weight_uk, bool quantised, at::ScalarType otherwise);
 results::Result prolog_rope(const Tensor& token_x, const Tensor& weight_uk, const Tensor& rope_sin);
 results::Result prolog_scale(const Tensor& token_x, const Tensor& weight_uk, bool quantised, int64_t otherwise);
 

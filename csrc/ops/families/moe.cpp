@@ -139,8 +139,7 @@ Dims expanded_rows(const Tensor& x, const Tensor& expert_idx, int64_t active_num
   return with_width ? Dims{rows, x.sym_size(1)} : Dims{rows};
 }
 
-Dims counted_tokens(bool wanted, int64_t type, int64_t expert_num, at::IntArrayRef range) {
-  if (!wanted) return {};
+Dims counted_tokens(int64_t type, int64_t expert_num, at::IntArrayRef range) {
   if (type == 2) return {expert_num, 2};
   const auto [first, end] = expert_range(range, expert_num);
   return {c10::SymInt(end - first)};

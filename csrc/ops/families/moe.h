@@ -49,12 +49,18 @@ c10::SymInt mapped_rows(const Tensor& tokens, const Tensor& routing_map, std::op
 // Tokens in the order of their experts, and a number for each of these rows.
 Dims expanded_rows(const Tensor& x, const Tensor& expert_idx, int64_t active_num, int64_t expert_num, int64_t capacity,
                    bool padded, bool with_width);
-Dims counted_tokens(bool wanted, int64_t type, int64_t expert_num, at::IntArrayRef range);
+Dims counted_tokens(int64_t type, int64_t expert_num, at::IntArrayRef range);
 c10::SymInt finalized_rows(const Tensor& places, const std::optional<Tensor>& scales, std::optional<int64_t> k);
 
 // ---- Arguments
 
 std::array<int64_t, 2> expert_range(at::IntArrayRef range, int64_t expert_num);  // all experts without one
+// Returns `rows`; the older operator counts a token's rows by scales alone.
+inline const Tensor& with_choices(bool known, const Tensor& rows) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      known, "npu_moe_finalize_routing: k without scales needs a CANN that has aclnnMoeFinalizeRoutingV4");
+  return rows;
+}
 inline int64_t plain(const c10::SymInt& size) { return size.guard_int(__FILE__, __LINE__); }
 inline at::IntArrayRef or_one(at::OptionalIntArrayRef shape) {
   static constexpr int64_t kOne = 1;

@@ -43,8 +43,23 @@ Tensor& nan_to_num_out(const Tensor& self, std::optional<double> nan, std::optio
   return out;
 }
 
+Tensor& nan_to_num_(Tensor& self, std::optional<double> nan, std::optional<double> posinf,
+                    std::optional<double> neginf) {
+  const auto type = real_type(self);
+  if (c10::isIntegralType(type, true)) return self;
+  if (type == at::kDouble) return nan_to_num_out(self, nan, posinf, neginf, self);
+  CardGuard guard(self);
+  at::assert_no_internal_overlap(self);
+  const double most = largest_value(type);
+  NPU_EXEC(aclnnInplaceNanToNum, self, nan.value_or(0), posinf.value_or(most), neginf.value_or(-most));
+  return self;
+}
+
 }  // namespace
 
-NPU_REGISTER(nan_to_num) { manual("aten::nan_to_num", "out", &nan_to_num_out); }
+NPU_REGISTER(nan_to_num) {
+  manual("aten::nan_to_num", "out", &nan_to_num_out);
+  manual("aten::nan_to_num_", "", &nan_to_num_);
+}
 
 }  // namespace npu::ops

@@ -3,6 +3,7 @@
 #include <ATen/ExpandUtils.h>
 
 #include "aclnn/dtype.h"
+#include "aclnn/op.h"
 #include "npu_ops.h"
 #include "ops/tensor.h"
 
@@ -98,6 +99,12 @@ void refuse(const char* op, std::initializer_list<std::pair<const char*, bool>> 
 void check_type(const char* op, const char* argument, const Tensor& t, std::initializer_list<at::ScalarType> accepted) {
   TORCH_CHECK(std::find(accepted.begin(), accepted.end(), t.scalar_type()) != accepted.end(), op, ": ", argument,
               " is ", t.scalar_type(), ", expected one of ", names(accepted));
+}
+
+void check_quantised_into(const char* op, const Tensor& input, const Tensor& result, at::ScalarType type) {
+  TORCH_CHECK(result.sym_sizes() == input.sym_sizes() && result.scalar_type() == type, op, ": result is ",
+              result.scalar_type(), " of the sizes ", result.sym_sizes(), ", expected ", type, " of the sizes ",
+              input.sym_sizes());
 }
 
 void check_mode(const char* op, const char* argument, int64_t value) {
@@ -233,8 +240,10 @@ Tensor matmul_scale(const Tensor& scale, const std::optional<Tensor>& offset,
 }
 
 std::optional<Tensor> result_scale(const std::optional<Tensor>& scale, const std::optional<Tensor>& offset) {
-  if (!scale || scale->scalar_type() == at::kLong) return scale;
-  return call::npu_trans_quant_param(*scale, offset, 0);
+  if (!scale || scale->scalar_type() != at::kFloat) return scale;
+  const auto made = results::make(*scale, results::sized(trans_quant_sizes(*scale, offset), at::kLong));
+  NPU_EXEC(aclnnTransQuantParamV2, *scale, offset, made);
+  return made;
 }
 
 int64_t group_numbers(const char* op, const at::OptionalIntArrayRef& sizes) {

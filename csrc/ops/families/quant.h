@@ -31,6 +31,8 @@ inline results::Result in_type(const char* op, const Tensor& t, at::ScalarType t
 // Names those that are given: nothing here gives them a meaning.
 void refuse(const char* op, std::initializer_list<std::pair<const char*, bool>> arguments);
 void check_type(const char* op, const char* argument, const Tensor& t, std::initializer_list<at::ScalarType> accepted);
+// `result` has the sizes of `input` and this type.
+void check_quantised_into(const char* op, const Tensor& input, const Tensor& result, at::ScalarType type);
 void check_mode(const char* op, const char* argument, int64_t value);  // 0 or 1
 void check_static(const char* op, bool is_static, const std::optional<Tensor>& scale);
 void check_dynamic_quant(const char* op, const Tensor& input, const std::optional<Tensor>& smooth_scales,

@@ -1,6 +1,7 @@
 // Random operators: the host reserves a range of the generator's stream, the device computes from (seed, offset).
 #include <ATen/ATen.h>
 #include <ATen/native/DistributionTemplates.h>
+#include <ATen/native/Resize.h>
 #include <ATen/native/TensorFactories.h>
 
 #include "aclnn/op.h"
@@ -77,34 +78,71 @@ Tensor& normal_(Tensor& self, double mean, double std, Generator generator) {
   return templates::normal_impl_<Normal, void>(self, mean, std, std::move(generator));
 }
 
-Tensor normal_tensor_float(const Tensor& mean, double std, Generator generator) {
-  CardGuard guard(mean);
-  return templates::normal_impl<Normal, void>(mean, std, std::move(generator));
-}
-
-Tensor normal_float_tensor(double mean, const Tensor& std, Generator generator) {
-  CardGuard guard(std);
-  return templates::normal_impl<Normal, void>(mean, std, std::move(generator));
-}
-
-Tensor normal_tensor_tensor(const Tensor& mean, const Tensor& std, Generator generator) {
-  CardGuard guard(mean);
-  return templates::normal_impl<Normal, void>(mean, std, std::move(generator));
+// Mean or standard deviation, or both, are tensors. Complex numbers are upstream's composition.
+template <class Mean, class Std, class Launch>
+Tensor& draw_normal(Tensor& out, at::IntArrayRef shape, const Mean& mean, const Std& std, Generator generator,
+                    const Launch& launch) {
+  if (out.is_complex()) return templates::normal_out_impl<Normal, void>(out, mean, std, std::move(generator));
+  TORCH_CHECK_NOT_IMPLEMENTED(out.is_floating_point(), "\"normal_\" not implemented for '", out.scalar_type(), "'");
+  at::native::resize_output(out, shape);
+  if (out.numel() == 0) return out;
+  const auto [seed, offset] = reserve(generator, out);
+  launch(static_cast<int64_t>(seed), static_cast<int64_t>(offset));
+  return out;
 }
 
 Tensor& normal_tensor_float_out(const Tensor& mean, double std, Generator generator, Tensor& out) {
   CardGuard guard(out);
-  return templates::normal_out_impl<Normal, void>(out, mean, std, std::move(generator));
+  check_same_device("normal", {&mean, &out});
+  CHECK_NORMAL_STD(std);
+  return draw_normal(
+      out, at::infer_size(mean.sizes(), out.sizes()), mean, std, std::move(generator),
+      [&](int64_t seed, int64_t offset) { NPU_EXEC(aclnnNormalTensorFloat, mean, std, seed, offset, out); });
 }
 
 Tensor& normal_float_tensor_out(double mean, const Tensor& std, Generator generator, Tensor& out) {
   CardGuard guard(out);
-  return templates::normal_out_impl<Normal, void>(out, mean, std, std::move(generator));
+  check_same_device("normal", {&std, &out});
+  CHECK_NORMAL_TENSOR_STD(std);
+  return draw_normal(out, std.sizes(), mean, std, std::move(generator), [&](int64_t seed, int64_t offset) {
+    NPU_EXEC(aclnnNormalFloatTensor, mean, std, seed, offset, out);
+  });
 }
 
 Tensor& normal_tensor_tensor_out(const Tensor& mean, const Tensor& std, Generator generator, Tensor& out) {
   CardGuard guard(out);
-  return templates::normal_out_impl<Normal, void>(out, mean, std, std::move(generator));
+  check_same_device("normal", {&mean, &std, &out});
+  CHECK_NORMAL_TENSOR_STD(std);
+  return draw_normal(
+      out, at::infer_size(mean.sizes(), std.sizes()), mean, std, std::move(generator),
+      [&](int64_t seed, int64_t offset) { NPU_EXEC(aclnnNormalTensorTensor, mean, std, seed, offset, out); });
+}
+
+Tensor normal_tensor_float(const Tensor& mean, double std, Generator generator) {
+  auto out = at::empty_like(mean, at::MemoryFormat::Contiguous);
+  return normal_tensor_float_out(mean, std, std::move(generator), out);
+}
+
+Tensor normal_float_tensor(double mean, const Tensor& std, Generator generator) {
+  auto out = at::empty_like(std, at::MemoryFormat::Contiguous);
+  return normal_float_tensor_out(mean, std, std::move(generator), out);
+}
+
+Tensor normal_tensor_tensor(const Tensor& mean, const Tensor& std, Generator generator) {
+  auto out = at::empty(at::infer_size(mean.sizes(), std.sizes()), mean.options());
+  return normal_tensor_tensor_out(mean, std, std::move(generator), out);
+}
+
+Tensor normal_float_float(double mean, double std, at::IntArrayRef size, Generator generator,
+                          std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                          std::optional<c10::Device> device, std::optional<bool> pin_memory) {
+  CHECK_NORMAL_STD(std);
+  auto out = at::empty(size, dtype, layout, device, pin_memory, std::nullopt);
+  if (!out.is_floating_point() || out.numel() == 0) return out.normal_(mean, std, std::move(generator));
+  CardGuard guard(out);
+  const auto [seed, offset] = reserve(generator, out);
+  NPU_EXEC(aclnnNormalFloatFloat, mean, std, static_cast<int64_t>(seed), static_cast<int64_t>(offset), out);
+  return out;
 }
 
 Tensor& random_from_to(Tensor& self, int64_t from, std::optional<int64_t> to, Generator generator) {
@@ -163,6 +201,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::op
 NPU_REGISTER(random) {
   manual("aten::uniform_", "", &uniform_);
   manual("aten::normal_", "", &normal_);
+  manual("aten::normal", "float_float", &normal_float_float);
   manual("aten::normal", "Tensor_float", &normal_tensor_float);
   manual("aten::normal", "float_Tensor", &normal_float_tensor);
   manual("aten::normal", "Tensor_Tensor", &normal_tensor_tensor);

@@ -1,94 +1,77 @@
-// The five steps of torch.nn.SyncBatchNorm, between which upstream's module gathers and sums over the ranks. Composed
-// from other operators; statistics are kept in float, as upstream's are.
-#include <ATen/ATen.h>
-
+// The five steps of torch.nn.SyncBatchNorm, between which upstream's module gathers and sums over the ranks. Statistics
+// are kept in float, as upstream's are.
+#include "aclnn/op.h"
 #include "ops/register.h"
+#include "ops/rules.h"
 
 namespace npu::ops {
 
 namespace {
 
-using at::Tensor;
 using MaybeTensor = std::optional<Tensor>;
 
-// All dimensions but the channels', which is the second.
-std::vector<int64_t> reduced_dims(const Tensor& input) {
-  std::vector<int64_t> dims;
-  for (int64_t dim = 0; dim < input.dim(); ++dim)
-    if (dim != 1) dims.push_back(dim);
-  return dims;
-}
-
-// One number per channel, shaped to meet `input`.
-Tensor per_channel(const Tensor& values, const Tensor& input) {
-  std::vector<int64_t> shape(input.dim(), 1);
-  shape[1] = input.size(1);
-  return values.to(at::kFloat).view(shape);
-}
-
-Tensor as_float(const Tensor& tensor) { return tensor.to(at::kFloat); }
+// What statistics are kept in: one number for each channel, which are the second dimension.
+Tensor statistics(const Tensor& input) { return empty({input.size(1)}, statistics_type(input.scalar_type())); }
 
 std::tuple<Tensor, Tensor> local_stats(const Tensor& input, double eps) {
-  const Tensor x = as_float(input);
-  const auto dims = reduced_dims(input);
-  const Tensor mean = x.mean(dims);
-  const Tensor variance = (x - per_channel(mean, input)).square().mean(dims);
-  return {mean, at::rsqrt(variance + eps)};
+  CardGuard guard(input);
+  auto mean = statistics(input), invstd = statistics(input);
+  NPU_EXEC(aclnnBatchNormStats, input, eps, mean, invstd);
+  return {mean, invstd};
 }
 
 // Rows of `mean` and `invstd` are ranks, which have seen `counts` elements each.
-std::tuple<Tensor, Tensor> gather_stats(const Tensor&, const Tensor& mean, const Tensor& invstd,
+std::tuple<Tensor, Tensor> gather_stats(const Tensor& input, const Tensor& mean, const Tensor& invstd,
                                         const MaybeTensor& running_mean, const MaybeTensor& running_var,
                                         double momentum, double eps, const Tensor& counts) {
-  const Tensor weight = as_float(counts).view({-1, 1});
-  const Tensor total = weight.sum();
-  const Tensor all_mean = (mean * weight).sum(0) / total;
-  const Tensor variances = invstd.square().reciprocal() - eps;
-  const Tensor variance = ((variances + (mean - all_mean).square()) * weight).sum(0) / total;
-  if (running_mean && running_mean->defined())
-    running_mean->mul_(1 - momentum).add_(all_mean.to(running_mean->scalar_type()), momentum);
-  if (running_var && running_var->defined()) {
-    const Tensor unbiased = variance * (total / (total - 1));
-    running_var->mul_(1 - momentum).add_(unbiased.to(running_var->scalar_type()), momentum);
-  }
-  return {all_mean, at::rsqrt(variance + eps)};
-}
-
-Tensor normalize(const Tensor& input, const MaybeTensor& weight, const MaybeTensor& bias, const Tensor& mean,
-                 const Tensor& invstd, double) {
-  Tensor result = (as_float(input) - per_channel(mean, input)) * per_channel(invstd, input);
-  if (weight && weight->defined()) result = result * per_channel(*weight, input);
-  if (bias && bias->defined()) result = result + per_channel(*bias, input);
-  return result.to(input.scalar_type());
+  CardGuard guard(input);
+  check_same_device("batch_norm_gather_stats_with_counts", {&input, &mean, &invstd, &counts});
+  auto all_mean = statistics(input), all_invstd = statistics(input);
+  NPU_EXEC(aclnnBatchNormGatherStatsWithCounts, input, mean, invstd, running_mean, running_var, momentum, eps, counts,
+           all_mean, all_invstd);
+  return {all_mean, all_invstd};
 }
 
 Tensor& normalize_out(const Tensor& input, const MaybeTensor& weight, const MaybeTensor& bias, const Tensor& mean,
                       const Tensor& invstd, double eps, Tensor& out) {
-  return out.copy_(normalize(input, weight, bias, mean, invstd, eps));
+  CardGuard guard(input);
+  check_same_device("batch_norm_elemt", {&input, &mean, &invstd, &out});
+  Target target(out, like(input), {&input});
+  NPU_EXEC(aclnnBatchNormElemt, input, weight, bias, mean, invstd, eps, target.tensor());
+  target.finish();
+  return out;
+}
+
+Tensor normalize(const Tensor& input, const MaybeTensor& weight, const MaybeTensor& bias, const Tensor& mean,
+                 const Tensor& invstd, double eps) {
+  CardGuard guard(input);
+  auto out = make(like(input));
+  return normalize_out(input, weight, bias, mean, invstd, eps, out);
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> backward_reduce(const Tensor& grad_out, const Tensor& input,
                                                            const Tensor& mean, const Tensor& invstd,
                                                            const MaybeTensor& weight, bool input_g, bool weight_g,
                                                            bool bias_g) {
-  const auto dims = reduced_dims(input);
-  const Tensor grad = as_float(grad_out);
-  const Tensor sum_dy = grad.sum(dims);
-  const Tensor sum_dy_xmu = (grad * (as_float(input) - per_channel(mean, input))).sum(dims);
-  const auto type = weight && weight->defined() ? weight->scalar_type() : at::kFloat;
-  return {input_g ? sum_dy : Tensor(), input_g ? sum_dy_xmu : Tensor(),
-          weight_g ? (sum_dy_xmu * invstd).to(type) : Tensor(), bias_g ? sum_dy.to(type) : Tensor()};
+  CardGuard guard(input);
+  check_same_device("batch_norm_backward_reduce", {&grad_out, &input, &mean, &invstd});
+  const auto type = weight && weight->defined() ? weight->scalar_type() : statistics_type(input.scalar_type());
+  Tensor sum_dy, sum_dy_xmu, grad_weight, grad_bias;
+  if (input_g) sum_dy = statistics(input), sum_dy_xmu = statistics(input);
+  if (weight_g) grad_weight = empty({input.size(1)}, type);
+  if (bias_g) grad_bias = empty({input.size(1)}, type);
+  NPU_EXEC(aclnnBatchNormReduceBackward, grad_out, input, mean, invstd, weight, input_g, weight_g, bias_g, sum_dy,
+           sum_dy_xmu, grad_weight, grad_bias);
+  return {sum_dy, sum_dy_xmu, grad_weight, grad_bias};
 }
 
 Tensor backward_elemt(const Tensor& grad_out, const Tensor& input, const Tensor& mean, const Tensor& invstd,
                       const MaybeTensor& weight, const Tensor& sum_dy, const Tensor& sum_dy_xmu, const Tensor& count) {
-  const Tensor total = as_float(count).sum();
-  const Tensor centred = as_float(input) - per_channel(mean, input);
-  const Tensor slope = per_channel(sum_dy_xmu / total * invstd.square(), input);
-  Tensor grad =
-      (as_float(grad_out) - per_channel(sum_dy / total, input) - centred * slope) * per_channel(invstd, input);
-  if (weight && weight->defined()) grad = grad * per_channel(*weight, input);
-  return grad.to(input.scalar_type());
+  CardGuard guard(input);
+  check_same_device("batch_norm_backward_elemt", {&grad_out, &input, &mean, &invstd, &sum_dy, &sum_dy_xmu, &count});
+  auto out = make(like(input));
+  NPU_EXEC(aclnnBatchNormElemtBackward, grad_out, input, mean, invstd, weight, sum_dy, sum_dy_xmu, count, out);
+  return out;
 }
 
 }  // namespace

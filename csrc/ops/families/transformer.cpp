@@ -7,8 +7,9 @@
 
 #include <cmath>
 
+#include "aclnn/op.h"
+#include "ops/families/forms.h"
 #include "ops/register.h"
-#include "ops/tensor.h"
 
 namespace npu::ops {
 
@@ -17,13 +18,14 @@ namespace {
 // (batch, length, 3 x size) to three of (batch, heads, length, size of a head), with bias, queries scaled.
 std::tuple<Tensor, Tensor, Tensor> transform_bias_rescale_qkv(const Tensor& qkv, const Tensor& bias, int64_t heads) {
   const auto dense = qkv.is_nested() ? at::nested_to_padded_tensor(qkv, 0) : qkv;
-  const int64_t size = dense.size(2) / 3;
-  TORCH_CHECK(heads > 0 && size % heads == 0, "_transform_bias_rescale_qkv: num_heads ", heads,
-              " does not divide the size ", size);
-  const auto parts =
-      (dense + bias).view({dense.size(0), dense.size(1), 3, heads, size / heads}).permute({2, 0, 3, 1, 4});
-  return {parts[0].contiguous().mul_(1 / std::sqrt(static_cast<double>(size / heads))), parts[1].contiguous(),
-          parts[2].contiguous()};
+  CardGuard guard(dense);
+  check_same_device("_transform_bias_rescale_qkv", {&dense, &bias});
+  TORCH_CHECK(bias.dim() == 1 && bias.size(0) == dense.size(2), "_transform_bias_rescale_qkv: qkv_bias has shape ",
+              bias.sizes(), ", expected ", dense.size(2), " numbers");
+  const auto spec = heads_of(dense, heads);
+  auto q = make(spec), k = make(spec), v = make(spec);
+  NPU_EXEC(aclnnTransformBiasRescaleQkv, dense, bias, heads, q, k, v);
+  return {q, k, v};
 }
 
 // mask_type: 0 (length, length), 1 (batch, length) of keys, 2 the shape of the scores. True hides; a row that sees

@@ -14,15 +14,15 @@ namespace npu::ops {
 
 namespace {
 
-using Sizes = std::vector<int64_t>;
+using Extents = std::vector<int64_t>;
 
-Sizes sparse_sizes(const Tensor& t) { return t.sizes().slice(0, t.sparse_dim()).vec(); }
+Extents sparse_sizes(const Tensor& t) { return t.sizes().slice(0, t.sparse_dim()).vec(); }
 
 // The sparse dimensions that `keep` is true for: their indices and sizes.
 template <class Keep>
-std::pair<Tensor, Sizes> chosen(const Tensor& t, const Keep& keep) {
+std::pair<Tensor, Extents> chosen(const Tensor& t, const Keep& keep) {
   std::vector<Tensor> rows;
-  Sizes sizes;
+  Extents sizes;
   for (int64_t d = 0; d < t.sparse_dim(); d++) {
     if (!keep(d)) continue;
     rows.push_back(t._indices()[d]);
@@ -57,7 +57,7 @@ struct Rows {
   }
 
  private:
-  Sizes sizes_for(const Tensor& values) const {
+  Extents sizes_for(const Tensor& values) const {
     auto sizes = values.sizes().vec();
     sizes[0] = count;
     return sizes;
@@ -66,13 +66,13 @@ struct Rows {
 
 // A number for each entry, shaped to be combined with the entries' values.
 Tensor along_entries(const Tensor& numbers, const Tensor& values) {
-  Sizes sizes(values.dim(), 1);
+  Extents sizes(values.dim(), 1);
   sizes[0] = numbers.size(0);
   return numbers.view(sizes);
 }
 
 // Values of `t` at places that are given by their sparse indices; zero where it has no entry.
-Tensor values_at(const Tensor& places, const Sizes& sizes, const Tensor& t) {
+Tensor values_at(const Tensor& places, const Extents& sizes, const Tensor& t) {
   const auto source = t.coalesce();
   auto found_sizes = source._values().sizes().vec();
   found_sizes[0] = places.size(1);

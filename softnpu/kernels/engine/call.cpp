@@ -90,8 +90,22 @@ void Call::capture_thread_state() {
 
 void Call::compute() {
   CleanState clean(float_flags_, threads_);
+  if (C10_UNLIKELY(!formatted.empty())) return run_formatted();
   op.wide ? run_wide(*this) : op.run(*this);
   if (!layouts_.empty()) restore_layouts();
+}
+
+void Call::run_formatted() {
+  struct Memory {
+    std::vector<Formatted>& all;
+    ~Memory() {
+      for (auto& each : all) each.release();
+    }
+  } memory{formatted};
+  for (auto& each : formatted) each.unpack();
+  op.wide ? run_wide(*this) : op.run(*this);
+  if (!layouts_.empty()) restore_layouts();
+  for (auto& each : formatted) each.pack();
 }
 
 void Call::remember_layouts() {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/engine/executors.h"
+#include "kernels/engine/format.h"
 #include "runtime/objects.h"
 #include "runtime/task.h"
 
@@ -32,12 +33,13 @@ struct Operator {
   void (*require)(Call&);  // throws for arguments that `run` must not see; NULL when it checks them all. See require.h
   const char* arguments;   // "self,other,alpha,out"
   enum class Shape : uint8_t { free, same, broadcast, matmul } shape;
-  uint64_t dtypes;    // bit d: inputs may have c10::ScalarType d
-  uint64_t outputs;   // bit i: argument i is written
-  uint64_t optional;  // bit i: argument i may be NULL
-  bool workspace;     // asks for scratch memory
-  bool trial;         // may run twice, see Note [Trial run] in trial.h
-  bool wide;          // computes float16 and bfloat16 in float32, see Note [Wide kernels] in wide.h
+  uint64_t dtypes;         // bit d: inputs may have c10::ScalarType d
+  uint64_t outputs;        // bit i: argument i is written
+  uint64_t optional;       // bit i: argument i may be NULL
+  bool workspace;          // asks for scratch memory
+  bool trial;              // may run twice, see Note [Trial run] in trial.h
+  bool wide;               // computes float16 and bfloat16 in float32, see Note [Wide kernels] in wide.h
+  uint64_t formatted = 0;  // bit i: argument i may be in a private format, see Note [Private formats] in format.h
 };
 
 using Value = std::variant<std::monostate, Tensor, std::vector<Tensor>, Scalar, std::vector<Scalar>,
@@ -112,6 +114,7 @@ class Call final : public Task {
   c10::SmallVector<c10::StorageImpl*, 6> storages;     // of the non-null tensors, in argument order
   c10::SmallVector<size_t, 6> extents;                 // the bytes of each that the call reaches
   c10::SmallVector<Remembered<aclTensor>, 6> handles;  // of the tensor arguments, for set_output
+  std::vector<Formatted> formatted;                    // arguments in private formats
   Ticket* ticket = nullptr;
   uint64_t workspace_bytes = 0;
   void* workspace = nullptr;
@@ -123,6 +126,7 @@ class Call final : public Task {
   std::atomic<uint8_t> state{transient};
 
  private:
+  void run_formatted();
   void check_workspace() const;
   void restore_layouts();
 

@@ -48,8 +48,13 @@ Collective all_gather(const std::string& name, const Tensor& send, const Tensor&
 
 Collective all_reduce(const std::string& name, const Tensor& result) {
   const Group group = group_of(name, result);
-  return {Collective::Kind::all_reduce,          group.communicator, address(result), address(result),
-          static_cast<uint64_t>(result.numel()), type_of(result)};
+  return {Collective::Kind::all_reduce,
+          group.communicator,
+          address(result),
+          address(result),
+          static_cast<uint64_t>(result.numel()),
+          type_of(result),
+          true};
 }
 
 Collective reduce_scatter(const std::string& name, const Call& call, const Tensor& result) {
@@ -57,14 +62,21 @@ Collective reduce_scatter(const std::string& name, const Call& call, const Tenso
   const uint64_t bytes = static_cast<uint64_t>(result.nbytes()) * group.ranks;
   if (bytes > call.workspace_bytes)
     fail(ACLNN_ERR_PARAM_INVALID, "the rows of self do not divide into those of out for each of %u ranks", group.ranks);
-  return {Collective::Kind::reduce_scatter,      group.communicator, call.workspace, address(result),
-          static_cast<uint64_t>(result.numel()), type_of(result)};
+  return {Collective::Kind::reduce_scatter,
+          group.communicator,
+          call.workspace,
+          address(result),
+          static_cast<uint64_t>(result.numel()),
+          type_of(result),
+          true};
 }
 
-Collective all_to_all_v(const std::string& name, at::IntArrayRef send_counts, at::IntArrayRef recv_counts,
-                        const Tensor& send, const Tensor& recv) {
-  const Group group = group_of(name, recv);
-  Collective part{Collective::Kind::all_to_all_v, group.communicator, address(send), address(recv), 0, type_of(send)};
+namespace {
+
+// `columns` bytes for each row.
+Collective rows_to_all(const Group& group, at::IntArrayRef send_counts, at::IntArrayRef recv_counts, const void* send,
+                       const void* recv, int64_t columns) {
+  Collective part{Collective::Kind::all_to_all_v, group.communicator, send, recv, 0, HCCL_DATA_TYPE_INT8};
   const at::IntArrayRef counts[] = {send_counts, recv_counts};
   for (int i = 0; i < 2; ++i) {
     if (counts[i].size() % group.ranks)
@@ -75,12 +87,59 @@ Collective all_to_all_v(const std::string& name, at::IntArrayRef send_counts, at
     for (uint32_t rank = 0; rank < group.ranks; ++rank) {
       uint64_t rows = 0;
       for (const int64_t each : counts[i].slice(rank * experts, experts)) rows += each;
-      part.tables[2 * i].push_back(rows * send.size(1));
+      part.tables[2 * i].push_back(rows * columns);
       part.tables[2 * i + 1].push_back(offset);
-      offset += rows * send.size(1);
+      offset += rows * columns;
     }
   }
   return part;
+}
+
+void check_ranks(const Group& group, int64_t ranks) {
+  if (static_cast<int64_t>(group.ranks) != ranks)
+    fail(ACLNN_ERR_PARAM_INVALID, "the communicator has %u ranks, the arguments say %lld", group.ranks,
+         static_cast<long long>(ranks));
+}
+
+Collective blocks_to_all(const Group& group, const void* send, const void* recv, uint64_t bytes) {
+  if (bytes % group.ranks)
+    fail(ACLNN_ERR_PARAM_INVALID, "what is sent does not divide into equal parts for %u ranks", group.ranks);
+  const std::vector<int64_t> each(group.ranks, static_cast<int64_t>(bytes / group.ranks));
+  return rows_to_all(group, each, each, send, recv, 1);
+}
+
+}  // namespace
+
+Collective all_to_all_v(const std::string& name, at::IntArrayRef send_counts, at::IntArrayRef recv_counts,
+                        const Tensor& send, const Tensor& recv) {
+  return rows_to_all(group_of(name, recv), send_counts, recv_counts, address(send), address(recv),
+                     send.size(1) * send.element_size());
+}
+
+Collective all_to_all_v(const std::string& name, at::IntArrayRef send_counts, at::IntArrayRef recv_counts,
+                        const Call& call, const Tensor& recv) {
+  auto part = rows_to_all(group_of(name, recv), send_counts, recv_counts, call.workspace, address(recv),
+                          recv.size(1) * recv.element_size());
+  part.behind = true;
+  return part;
+}
+
+Collective all_to_all(const std::string& name, const Call& call, const Tensor& recv, int64_t ranks) {
+  const Group group = group_of(name, recv);
+  check_ranks(group, ranks);
+  auto part = blocks_to_all(group, call.workspace, address(recv), recv.nbytes());
+  part.behind = true;
+  return part;
+}
+
+Collective exchange(const std::string& name, const Call& call, int64_t ranks) {
+  const int card = card_of(call.workspace);
+  const Group group = find_group(name, card);
+  if (!group.communicator)
+    fail(ACLNN_ERR_PARAM_INVALID, "there is no communicator \"%s\" on card %d", name.c_str(), card);
+  check_ranks(group, ranks);
+  const uint64_t half = call.workspace_bytes / 2;
+  return blocks_to_all(group, call.workspace, static_cast<char*>(call.workspace) + half, half);
 }
 
 void Collective::submit(aclrtStream stream) const {
@@ -106,8 +165,8 @@ void Collective::submit(aclrtStream stream) const {
   fail(ACLNN_ERR_INNER, "the collective was refused: %s", words ? words : "unknown");
 }
 
-Tensor scratch(const Call& call, at::IntArrayRef sizes, at::ScalarType type) {
-  return at::from_blob(kernel_address(call.workspace), sizes, at::TensorOptions(type));
+Tensor scratch(const Call& call, at::IntArrayRef sizes, at::ScalarType type, int64_t at) {
+  return at::from_blob(static_cast<char*>(kernel_address(call.workspace)) + at, sizes, at::TensorOptions(type));
 }
 
 namespace require {
@@ -141,6 +200,8 @@ void sum(const std::string& reduction) {
 void scratch(Call& call, const Tensor& a, const Tensor& b) {
   call.workspace_bytes = static_cast<uint64_t>(a.size(0) * b.size(1)) * a.element_size();
 }
+
+void scratch(Call& call, uint64_t bytes) { call.workspace_bytes = bytes; }
 
 }  // namespace require
 

@@ -1,6 +1,8 @@
-// Operators that are a kernel and a collective, one after the other on the stream of the call. A table states the
-// collective under `collectives`; it is submitted through HCCL's C functions.
+// Operators that are a kernel and a collective, one after the other on the stream of the call, or a collective between
+// two kernels. A table states the collective under `collectives`; it is submitted through HCCL's C functions.
 #pragma once
+
+#include <c10/util/FunctionRef.h>
 
 #include "hccl.h"
 #include "kernels/engine/plan.h"
@@ -14,10 +16,9 @@ struct Collective {
   const void* recv;
   uint64_t count;  // of elements, as the C function has it
   HcclDataType type;
+  bool behind = false;                               // the kernel makes what is sent
   std::array<std::vector<uint64_t>, 4> tables = {};  // counts and offsets of all_to_all_v: sent, received
 
-  // What is reduced comes behind the kernel.
-  bool comes_first() const { return kind == Kind::all_gather || kind == Kind::all_to_all_v; }
   void submit(aclrtStream stream) const;  // throws Failure
 };
 
@@ -29,12 +30,22 @@ Collective reduce_scatter(const std::string& group, const Call& call, const Tens
 // Rows for the experts of each rank, all of rank 0 first.
 Collective all_to_all_v(const std::string& group, at::IntArrayRef send_counts, at::IntArrayRef recv_counts,
                         const Tensor& send, const Tensor& recv);
+// The same with the rows that the kernel left in the workspace.
+Collective all_to_all_v(const std::string& group, at::IntArrayRef send_counts, at::IntArrayRef recv_counts,
+                        const Call& call, const Tensor& recv);
+// Equal blocks of bytes for each rank: the workspace into `recv`, or its first half into its second half.
+Collective all_to_all(const std::string& group, const Call& call, const Tensor& recv, int64_t ranks);
+Collective exchange(const std::string& group, const Call& call, int64_t ranks);
 
-// The call's workspace as a tensor of the kernel.
-Tensor scratch(const Call& call, at::IntArrayRef sizes, at::ScalarType type);
+// The call's workspace from byte `at` as a tensor of the kernel.
+Tensor scratch(const Call& call, at::IntArrayRef sizes, at::ScalarType type, int64_t at = 0);
 
-int launch(const Operator& op, Collective (*collective)(Call&), void* workspace, uint64_t workspace_size,
-           aclOpExecutor* executor, aclrtStream stream);
+// Takes the call of `executor` for its launch; `prepare` may refuse it.
+Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream,
+           c10::function_ref<void(Call&)> prepare);
+// `first` runs before the collective, where there is one, and the kernel behind it.
+int launch(const Operator& op, Collective (*collective)(Call&), const Operator* first, void* workspace,
+           uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream);
 
 }  // namespace softnpu::kernels
 
@@ -47,5 +58,6 @@ void sent(const Tensor& t, const char* name, at::IntArrayRef counts,
           const char* of);  // as many rows as counts add up to
 // Phase one: the kernel needs a result of its own before it is scattered.
 void scratch(Call& call, const Tensor& a, const Tensor& b);
+void scratch(Call& call, uint64_t bytes);
 
 }  // namespace softnpu::kernels::require

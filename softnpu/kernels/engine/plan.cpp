@@ -103,6 +103,40 @@ struct Layout {
   int64_t offset, stored;
 };
 
+// A CPU tensor for an argument in a private format, with memory while the kernel runs; see format.h.
+Tensor formatted_view(const Operator& op, size_t i, const aclTensor& t, ScalarType dtype, Call& call) {
+  char name[64];
+  if (!(op.formatted >> i & 1))
+    fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' is in the private format %d, which this operator does not take",
+         op.name, argument_name(op, i, name), t.format);
+  if (t.dtype == ACL_FLOAT4_E2M1 || t.dtype == ACL_FLOAT4_E1M2)
+    fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' has numbers of four bits in a private format", op.name,
+         argument_name(op, i, name));
+  const auto base = base_sizes(t);
+  int64_t bytes = static_cast<int64_t>(c10::elementSize(dtype));
+  for (const int64_t size : t.storage_sizes)
+    if (__builtin_mul_overflow(bytes, size, &bytes)) fail(ACLNN_ERR_PARAM_INVALID, "%s: beyond any memory", op.name);
+  if (bytes > 0) check_allocated(t.data, bytes, -1, argument_name(op, i, name));
+  const auto make = [&](at::IntArrayRef sizes, size_t storage_bytes, void* data) {
+    c10::Storage storage(c10::Storage::use_byte_size_t(), storage_bytes, c10::DataPtr(data, c10::kCPU), nullptr, false);
+    auto tensor = at::detail::make_tensor<c10::TensorImpl>(
+        std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(dtype));
+    tensor.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
+    return tensor;
+  };
+  Formatted argument{t.format,
+                     (op.outputs >> i & 1) != 0,
+                     make(t.storage_sizes, bytes, t.data ? kernel_address(t.data) : nullptr),
+                     {}};
+  call.storages.push_back(argument.stored.storage().unsafeGetStorageImpl());
+  call.extents.push_back(bytes);
+  argument.plain = make(base, c10::multiply_integers(base) * c10::elementSize(dtype), nullptr);
+  call.formatted.push_back(argument);
+  auto tensor = argument.plain.alias();
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes, t.strides, 0);
+  return tensor;
+}
+
 // A CPU tensor over the kernels' view of the device memory that `t` describes.
 Tensor view(const Operator& op, size_t i, const aclTensor& t, Call& call) {
   char name[64];
@@ -114,6 +148,7 @@ Tensor view(const Operator& op, size_t i, const aclTensor& t, Call& call) {
     if (stride < 0)
       fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' has stride %lld, which is negative", op.name,
            argument_name(op, i, name), static_cast<long long>(stride));
+  if (is_private(t.format)) return formatted_view(op, i, t, *dtype, call);
   Layout layout(t);
   if ((t.dtype == ACL_FLOAT4_E2M1 || t.dtype == ACL_FLOAT4_E1M2) && !layout.count_pairs())
     fail(ACLNN_ERR_PARAM_INVALID, "%s: argument '%s' has numbers of four bits that do not lie in whole bytes", op.name,
@@ -229,12 +264,10 @@ int plan(const Operator& op, std::initializer_list<Argument> arguments, uint64_t
   });
 }
 
-namespace {
+namespace {}  // namespace
 
-// Takes the call of `executor` for its launch; `prepare` may refuse it.
-template <class Prepare>
 Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream,
-           Prepare&& prepare) {
+           c10::function_ref<void(Call&)> prepare) {
   if (!executor) fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor is NULL", op.name);
   Ticket* ticket = Ticket::hold(executor);
   if (!ticket)
@@ -256,28 +289,8 @@ Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpEx
   return call;
 }
 
-}  // namespace
-
 int launch(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream) {
   return guard(op.name, [&] { submit(stream, take(op, workspace, workspace_size, executor, stream, [](Call&) {})); });
-}
-
-int launch(const Operator& op, Collective (*collective)(Call&), void* workspace, uint64_t workspace_size,
-           aclOpExecutor* executor, aclrtStream stream) {
-  return guard(op.name, [&] {
-    std::optional<Collective> part;
-    Call* call = take(op, workspace, workspace_size, executor, stream, [&](Call& c) { part = collective(c); });
-    if (part->comes_first()) {
-      try {
-        part->submit(stream);
-      } catch (...) {
-        call->release();
-        throw;
-      }
-    }
-    submit(stream, call);
-    if (!part->comes_first()) part->submit(stream);
-  });
 }
 
 }  // namespace softnpu::kernels

@@ -4,6 +4,7 @@
 #include <ATen/TensorOperators.h>
 #include <c10/util/irange.h>
 
+#include <cmath>
 #include <limits>
 
 #include "kernels/engine/require.h"

@@ -62,6 +62,16 @@ inline void split(std::vector<at::Tensor>& out, const at::Tensor& self, at::IntA
   for (size_t i = 0; i < parts.size(); i++) out[i].copy_(parts[i]);
 }
 
+inline void embed(at::Tensor& out, const at::Tensor& weight, const at::Tensor& indices) {
+  if (out.numel() == 0) return;
+  if (!out.is_contiguous()) {
+    out.copy_(at::index_select(weight, 0, indices.flatten()).view(out.sizes()));
+    return;
+  }
+  auto rows = out.view({indices.numel(), weight.size(1)});
+  at::index_select_out(rows, weight, 0, indices.flatten());
+}
+
 inline void one_hot(at::Tensor& out, const at::Tensor& self, int64_t depth, const at::Tensor& on, const at::Tensor& off,
                     int64_t axis) {
   const auto hits = at::eq(self.unsqueeze(-1), at::arange(depth, self.options())).movedim(-1, axis);

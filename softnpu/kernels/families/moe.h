@@ -37,6 +37,8 @@ struct Routing {
   bool by_source;      // the indices say where a row came from instead of where a pair went
   int64_t quant_mode;  // -1 none, 0 with the scale that is given, 1 with a scale for each row
 };
+// Without a range all of them.
+std::array<int64_t, 2> own_experts(at::IntArrayRef range, int64_t experts);
 enum class Counts { none, ends, counts, pairs };  // `pairs`: (expert, its tokens) of the experts that have some
 void init_routing(const Tensor& expanded_x, const Tensor& indices, const Optional& counted, const Optional& scales,
                   const Tensor& x, const Tensor& experts, const Optional& scale, const Optional& offset,
@@ -82,6 +84,7 @@ namespace softnpu::kernels::require {
 
 // Two-dimensional experts, one row for each of x.
 void routed(const Tensor& x, const Tensor& experts);
+using softnpu::kernels::own_experts;
 void chosen(int64_t k, int64_t experts);
 void gate(const Tensor& x, int64_t k, const Gate& gate);
 // Pairs, and rows of tokens for them.

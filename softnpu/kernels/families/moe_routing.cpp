@@ -43,6 +43,12 @@ void init_routing(const Tensor& expanded_x, const Tensor& places, const Tensor& 
   sorted_experts.copy_(sorted);
 }
 
+std::array<int64_t, 2> own_experts(at::IntArrayRef range, int64_t experts) {
+  if (range.empty()) return {0, experts};
+  TORCH_CHECK(range.size() == 2, "active_expert_range has ", range.size(), " numbers, expected 2");
+  return {range[0], range[1]};
+}
+
 void init_routing(const Tensor& expanded_x, const Tensor& indices, const Optional& counted, const Optional& scales,
                   const Tensor& x, const Tensor& experts, const Optional& scale, const Optional& offset,
                   const Routing& routing, Counts how) {

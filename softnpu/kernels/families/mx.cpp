@@ -209,7 +209,7 @@ void cast(Tensor& out, const Tensor& self) {
   out.view(at::kByte).copy_(in_pairs(out) ? mx::packed(codes) : codes);
 }
 
-Tensor gated(const Tensor& x, const Gate& gate) {
+Tensor gated(const Tensor& x, const GatedUnit& gate) {
   const auto wide = x.to(at::kFloat);
   Tensor active, linear;
   if (gate.mode == 1) {

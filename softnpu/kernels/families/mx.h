@@ -38,13 +38,13 @@ void mx_dequantize(Tensor& y, const Tensor& x, const Tensor& scale);
 void cast(Tensor& out, const Tensor& self);
 
 // The sum that a gated unit makes of x, in float32.
-struct Gate {
+struct GatedUnit {
   int64_t dim;
   bool left;
   int64_t mode;
   double limit, alpha, bias;
 };
-Tensor gated(const Tensor& x, const Gate& gate);
+Tensor gated(const Tensor& x, const GatedUnit& gate);
 // The groups, where they divide `axis`: those of rows say nothing about blocks within a row.
 inline Optional grouped_along(const Tensor& x, int64_t axis, const Optional& group_index) {
   return axis == -1 || axis == x.dim() - 1 ? std::nullopt : group_index;

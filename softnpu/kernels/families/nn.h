@@ -41,6 +41,10 @@ inline std::array<Tensor, 3> chosen(const std::vector<uint8_t>& mask, const Opti
   const auto wanted = three_flags(mask);
   return {wanted[0] ? given(a) : Tensor(), wanted[1] ? given(b) : Tensor(), wanted[2] ? given(c) : Tensor()};
 }
+inline void write(Tensor& a, Tensor& b, Tensor& c, const std::tuple<Tensor, Tensor, Tensor>& result) {
+  write(a, b, result);
+  c.copy_(std::get<2>(result));
+}
 inline std::optional<int64_t> non_zero(int64_t n) { return n ? std::optional<int64_t>(n) : std::nullopt; }
 
 void gelu(Tensor& out, const Tensor& self, std::string_view approximate);

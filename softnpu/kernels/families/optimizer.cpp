@@ -20,7 +20,7 @@ template <size_t N>
 using Sums = std::array<double, N>;
 
 template <size_t N>
-Sums<N> operator+(Sums<N> a, const Sums<N>& b) {
+Sums<N> added(Sums<N> a, const Sums<N>& b) {
   for (size_t i = 0; i < N; i++) a[i] += b[i];
   return a;
 }
@@ -37,10 +37,10 @@ void for_each(int64_t begin, int64_t end, const F& f) {
 template <size_t N, class F>
 Sums<N> sum(int64_t begin, int64_t end, const F& f) {
   const auto part = [&](int64_t from, int64_t to, Sums<N> total) {
-    for (int64_t i = from; i < to; i++) total = total + f(i);
+    for (int64_t i = from; i < to; i++) total = added<N>(total, f(i));
     return total;
   };
-  return at::parallel_reduce(begin, end, kGrain, Sums<N>{}, part, std::plus<>());
+  return at::parallel_reduce(begin, end, kGrain, Sums<N>{}, part, added<N>);
 }
 
 // Calls f(number, begin, end) for every parameter.
@@ -272,7 +272,7 @@ void adamp_step(const Moments& t, const at::Tensor& step, at::IntArrayRef sizes,
           });
           largest = std::max(largest, cosine(sums, o.eps));
           shares[row] = share(sums, o.eps);
-          whole = whole + sums;
+          whole = added<kRowSums>(whole, sums);
         }
         projected = largest < projection.delta / std::sqrt(columns);  // by channel
         if (!projected && cosine(whole, o.eps) < projection.delta / std::sqrt(end - begin)) {

@@ -3,6 +3,7 @@
 #include <ATen/Dispatch_v2.h>
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 
 #include <cmath>
 #include <numbers>
@@ -57,6 +58,38 @@ void normal(at::Tensor& self, double mean, double std, uint64_t seed, uint64_t o
     const double radius = std::sqrt(-2 * std::log1p(-unit(b[0], b[1])));
     return radius * std::cos(2 * std::numbers::pi * unit(b[2], b[3])) * std + mean;
   });
+}
+
+void normal(at::Tensor& self, const at::Tensor& mean, const at::Tensor& std, uint64_t seed, uint64_t offset) {
+  const auto type = self.is_complex() ? self.scalar_type() : at::kDouble;
+  auto standard = at::empty(self.sizes(), type);
+  normal(standard, 0, 1, seed, offset);
+  self.copy_(standard * std.to(type) + mean.to(type));
+}
+void normal(at::Tensor& self, double mean, const at::Tensor& std, uint64_t seed, uint64_t offset) {
+  normal(self, at::scalar_tensor(mean, at::kDouble), std, seed, offset);
+}
+void normal(at::Tensor& self, const at::Tensor& mean, double std, uint64_t seed, uint64_t offset) {
+  normal(self, mean, at::scalar_tensor(std, at::kDouble), seed, offset);
+}
+
+int64_t most(const at::Tensor& self) {
+  switch (self.scalar_type()) {
+    case at::kBool:
+      return 2;
+    case at::kHalf:
+      return (int64_t{1} << 11) + 1;
+    case at::kBFloat16:
+      return (int64_t{1} << 8) + 1;
+    case at::kFloat:
+      return (int64_t{1} << 24) + 1;
+    case at::kDouble:
+      return (int64_t{1} << 53) + 1;
+    default: {
+      const auto bits = 8 * self.element_size() - (at::isSignedType(self.scalar_type()) ? 1 : 0);
+      return bits < 64 ? static_cast<int64_t>(uint64_t{1} << bits) : 0;
+    }
+  }
 }
 
 void integers(at::Tensor& self, int64_t from, int64_t to, uint64_t seed, uint64_t offset) {

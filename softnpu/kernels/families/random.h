@@ -8,6 +8,12 @@ namespace softnpu::kernels::random {
 
 void uniform(at::Tensor& self, double from, double to, uint64_t seed, uint64_t offset);
 void normal(at::Tensor& self, double mean, double std, uint64_t seed, uint64_t offset);
+// The same with tensors that broadcast to `self` for one parameter or both.
+void normal(at::Tensor& self, const at::Tensor& mean, const at::Tensor& std, uint64_t seed, uint64_t offset);
+void normal(at::Tensor& self, double mean, const at::Tensor& std, uint64_t seed, uint64_t offset);
+void normal(at::Tensor& self, const at::Tensor& mean, double std, uint64_t seed, uint64_t offset);
+// One more than the largest integer that a tensor without limits is filled with: all that its type holds exactly.
+int64_t most(const at::Tensor& self);
 void integers(at::Tensor& self, int64_t from, int64_t to, uint64_t seed,
               uint64_t offset);  // [from, to); all 64 bits if empty
 void bernoulli(at::Tensor& self, double p, uint64_t seed, uint64_t offset);

@@ -138,12 +138,13 @@ void rotary_by_matrix(Tensor& out, const Tensor& x, const Tensor& cos, const Ten
 }
 
 void rotary_backward(Tensor& dx, Tensor& dcos, Tensor& dsin, const Tensor& grad, const Tensor& cos, const Tensor& sin,
-                     const Tensor& x, int64_t mode) {
+                     const Optional& x, int64_t mode) {
   const auto g = wide(grad), c = wide(cos), s = wide(sin);
-  const auto w = mode == interleave_half ? apart(wide(x)) : wide(x);
   const int64_t turned = mode == interleave_half ? int64_t{half} : mode;
   const auto back = g * c - rotated(g * s, turned);  // the transpose of a rotation by 90 degrees is its negative
   dx.copy_(mode == interleave_half ? together(back) : back);
+  if (!x) return;
+  const auto w = mode == interleave_half ? apart(wide(*x)) : wide(*x);
   dcos.copy_(at::sum_to(g * w, cos.sizes()));
   dsin.copy_(at::sum_to(g * rotated(w, turned), sin.sizes()));
 }

@@ -11,9 +11,9 @@ namespace softnpu::kernels {
 void rotary(Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin, int64_t mode);
 // The same with the rotation as a matrix.
 void rotary_by_matrix(Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& matrix);
-// `dcos` and `dsin` are added up to the shapes of `cos` and `sin`.
+// `dcos` and `dsin` are added up to the shapes of `cos` and `sin`; without `x` they are not written.
 void rotary_backward(Tensor& dx, Tensor& dcos, Tensor& dsin, const Tensor& grad, const Tensor& cos, const Tensor& sin,
-                     const Tensor& x, int64_t mode);
+                     const Optional& x, int64_t mode);
 int64_t rotary_mode(std::string_view name);
 // [tokens, heads * head_size] turned by the rows of `cache`, cosines and then sines, at the tokens' positions. With
 // positions of three axes, `sections` says how many frequencies follow each; `interleave` deals them out in turn.

@@ -36,7 +36,7 @@ def npu_giou(boxes1, boxes2, is_permuted=True):
     """[n, 1] generalised overlap of box i with box i, given as centre and sides. is_permuted: as [n, 4], else as [4, n]."""
     if is_permuted:
         boxes1, boxes2 = boxes1.t(), boxes2.t()
-    return torch.ops.npu.npu_giou(boxes1, boxes2, True, False, 0).t()
+    return torch.ops.npu.npu_giou(boxes1, boxes2, True, False, 0)
 
 
 def npu_diou(boxes1, boxes2, trans=True, is_cross=False, mode=0):

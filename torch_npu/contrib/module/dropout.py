@@ -10,7 +10,7 @@ __all__ = ["DropoutWithByteMask", "NpuCachedDropout", "NpuDropPath", "NpuFairseq
 class DropoutWithByteMask(nn.Dropout):
     """torch.nn.Dropout; max_seed is accepted for compatibility."""
 
-    def __init__(self, p=0.5, inplace=False, max_seed=2**10 - 1) -> None:
+    def __init__(self, p=0.5, inplace=False, max_seed=1023) -> None:
         super().__init__(p, inplace)
 
 

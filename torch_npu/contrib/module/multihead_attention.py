@@ -49,7 +49,7 @@ class MultiheadAttention(nn.Module):
             self.head_dim, s_len, tgt_len, self.dropout_prob if self.training else 0.0, True)
         if not (need_weights or need_head_weights):
             return results[0], None
-        weights = torch.softmax(results[5], -1, dtype=torch.promote_types(query.dtype, torch.float32)).to(query.dtype).transpose(0, 1)
+        weights = results[5].to(query.dtype).transpose(0, 1)
         return results[0], weights if need_head_weights else weights.mean(0)
 
 

@@ -1,0 +1,127 @@
+"""Fused operators on npu beside their plain composition on the CPU, at the same number of threads. Run: python benchmarks/fused.py
+
+Wall-clock time with a synchronise after each call, one call of each side in turn, medians. Attention is compared with the CPU's SDPA,
+its memory as the most that a process of its own had, less what it had before. Nothing is asserted; a figure that misses its "must" is
+marked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import resource
+import subprocess
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from kernels import synchronized
+from slices import interleaved, table
+
+import torch_npu
+
+EPS = 1e-6
+
+
+def rms_norm(x, gamma):
+    wide = x.float()
+    return (wide * (wide.square().mean(-1, keepdim=True) + EPS).rsqrt() * gamma.float()).to(x.dtype)
+
+
+def swiglu(x):
+    gate, linear = x.chunk(2, -1)
+    return F.silu(gate) * linear
+
+
+def rotary(x, cos, sin):
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat([-second, first], -1) * sin
+
+
+def masked_softmax(x, mask, scale):
+    return (x.float() * scale).masked_fill(mask, -10000.0).softmax(-1).to(x.dtype)
+
+
+def cases(dtype: torch.dtype):
+    """Name, function of the npu, plain composition, their arguments."""
+    torch.manual_seed(0)
+    for rows, width in ((512, 1024), (2048, 4096)):
+        x, y, gamma = torch.randn(rows, width, dtype=dtype), torch.randn(rows, width, dtype=dtype), torch.randn(width, dtype=dtype)
+        size = f"{rows} x {width}"
+        yield f"rms_norm {size}", lambda x, g: torch_npu.npu_rms_norm(x, g, EPS), rms_norm, (x, gamma)
+        yield (f"add_rms_norm {size}", lambda x, y, g: torch_npu.npu_add_rms_norm(x, y, g, EPS),
+               lambda x, y, g: rms_norm(x + y, g), (x, y, gamma))
+        yield f"swiglu {size}", torch_npu.npu_swiglu, swiglu, (x,)
+    heads = torch.randn(2, 1024, 16, 64, dtype=dtype)
+    angles = torch.randn(1, 1024, 1, 64, dtype=dtype)
+    yield "rotary 2 x 1024 x 16 x 64", torch_npu.npu_rotary_mul, rotary, (heads, angles.cos(), angles.sin())
+    scores, mask = torch.randn(4, 8, 512, 512, dtype=dtype), torch.rand(4, 1, 512, 512) > 0.5
+    yield ("scaled masked softmax 4 x 8 x 512 x 512", lambda x, m: torch_npu.npu_scaled_masked_softmax(x, m, 0.125, False),
+           lambda x, m: masked_softmax(x, m, 0.125), (scores, mask))
+
+
+def attention(length: int, dtype: torch.dtype):
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(1, 8, length, 64, dtype=dtype) for _ in range(3))
+    on_card = [t.npu() for t in (query, key, value)]
+    scale = 1 / math.sqrt(64)
+    return (lambda: torch_npu.npu_fusion_attention(*on_card, 8, "BNSD", scale=scale)[0],
+            lambda: F.scaled_dot_product_attention(query, key, value))
+
+
+def memory(side: str, length: int) -> int:
+    """Bytes, in a process of its own."""
+    argument = [sys.executable, __file__, "--memory", side, "--length", str(length)]
+    return int(subprocess.run(argument, check=True, capture_output=True, text=True).stdout)
+
+
+def print_memory(side: str, length: int) -> None:
+    functions = dict(zip(("npu", "cpu"), map(synchronized, attention(length, torch.float32))))
+    small = dict(zip(("npu", "cpu"), map(synchronized, attention(16, torch.float32))))
+    small[side]()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    functions[side]()
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--slices", type=int, default=60)
+    parser.add_argument("--cpu-time", action="store_true", help="CPU time of the process instead of wall-clock time, for a busy machine")
+    parser.add_argument("--memory", choices=("npu", "cpu"), help=argparse.SUPPRESS)
+    parser.add_argument("--length", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    torch.set_grad_enabled(False)
+    if options.memory:
+        return print_memory(options.memory, options.length)
+    clock = time.process_time_ns if options.cpu_time else time.perf_counter_ns
+    rows = []
+
+    def compare(name: str, dtype: torch.dtype, npu, cpu, must: float, faster: bool) -> None:
+        times = interleaved({"cpu": cpu, "npu": synchronized(npu)}, slices=options.slices, calls=1, clock=clock)
+        ratio = times["cpu"] / times["npu"] if faster else times["npu"] / times["cpu"]
+        met = ratio >= must if faster else ratio <= must
+        rows.append((name, str(dtype).removeprefix("torch."), f"{times['npu'] / 1e6:.2f}", f"{times['cpu'] / 1e6:.2f}",
+                     f"{ratio:.2f}", f"{'>=' if faster else '<='} {must}" + ("" if met else "  missed")))
+
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        for name, fused, plain, arguments in cases(dtype):
+            on_card = [a.npu() for a in arguments]
+            compare(name, dtype, lambda f=fused, a=on_card: f(*a), lambda f=plain, a=arguments: f(*a), 2.0, faster=True)
+    for length in (1024, 2048, 4096):
+        compare(f"attention, {length} keys : SDPA", torch.float32, *attention(length, torch.float32), 1.0, faster=False)
+    print(f"{options.threads} threads, TASK_QUEUE_ENABLE at its default; composition : fused, for attention fused : SDPA")
+    print(table(rows, ("operator", "type", "npu ms", "cpu ms", "ratio", "must")))
+    rows = []
+    for length in (1024, 4096):
+        npu, cpu = memory("npu", length), memory("cpu", length)
+        must = "<= 1.2" + ("" if npu <= 1.2 * cpu else "  missed")
+        rows.append((f"attention, {length} keys", f"{npu / 2**20:.0f}", f"{cpu / 2**20:.0f}", f"{npu / cpu:.2f}", must))
+    print(table(rows, ("memory", "npu MB", "SDPA MB", "ratio", "must")))
+
+
+if __name__ == "__main__":
+    main()

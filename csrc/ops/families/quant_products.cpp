@@ -1,0 +1,201 @@
+#include "ops/families/quant_products.h"
+
+namespace npu::ops {
+
+namespace {
+
+bool in_bytes(aclDataType type) { return type == ACL_FLOAT8_E4M3FN || type == ACL_FLOAT8_E5M2 || type == ACL_HIFLOAT8; }
+
+void check_numbers(const char* op, const Quantised& x, int64_t dim) {
+  TORCH_CHECK(x.numbers.dim() == dim, op, ": ", x.name, " has ", x.numbers.dim(), " dimensions, expected ", dim);
+  const auto type = type_in(x.numbers, x.number);
+  TORCH_CHECK(in_bytes(type), op, ": ", x.name, " is ", x.numbers.scalar_type(),
+              ", expected float8_e4m3fn or float8_e5m2, or bytes with ", x.name, "_dtype=torch_npu.hifloat8");
+}
+
+bool is_mx(const Quantised& x) { return x.scale && type_in(*x.scale, x.scale_number) == ACL_FLOAT8_E8M0; }
+
+void check_sizes(const char* op, const char* name, const char* of, const Tensor& t, const results::Dims& sizes) {
+  const auto wanted = c10::SymIntArrayRef(sizes.data(), sizes.size());
+  TORCH_CHECK(t.sym_sizes() == wanted, op, ": ", name, of, " has the sizes ", t.sym_sizes(), ", expected ", wanted);
+}
+
+void check_floating(const char* op, const Quantised& x) {
+  TORCH_CHECK(!x.scale || x.scale->is_floating_point() || x.scale->scalar_type() == at::kLong, op, ": ", x.name,
+              "_scale is ", x.scale->scalar_type(), ", expected float32, or bytes with ", x.name,
+              "_scale_dtype=torch_npu.float8_e8m0fnu");
+}
+
+// MX scales go with MX scales.
+bool check_scales(const char* op, const Quantised& x1, const Quantised& x2) {
+  if (!is_mx(x1) && !is_mx(x2)) {
+    check_floating(op, x1), check_floating(op, x2);
+    return false;
+  }
+  TORCH_CHECK(is_mx(x1) && is_mx(x2), op, ": x1_scale and x2_scale must both be of float8_e8m0fnu, or neither");
+  for (const auto* x : {&x1, &x2})
+    TORCH_CHECK(type_in(x->numbers, x->number) != ACL_HIFLOAT8, op, ": ", x->name,
+                " is hifloat8, expected float8_e4m3fn or float8_e5m2 with scales of float8_e8m0fnu");
+  return true;
+}
+
+c10::SymInt up(const c10::SymInt& count, int64_t size) { return (count + size - 1) / size; }
+
+}  // namespace
+
+aclDataType type_in(const Tensor& t, std::optional<int64_t> number) {
+  return number ? type_behind(*number) : acl_type(t.scalar_type());
+}
+
+Stored typed(const Tensor& t, std::optional<int64_t> number) {
+  if (!t.defined()) return {t, ACL_FLOAT};
+  const auto type = type_in(t, number);
+  return {in_pairs(type) ? t.contiguous() : t, type};
+}
+
+void check_add_quant(const char* op, const Tensor& input, const Quantised& x1, const Quantised& x2,
+                     const std::optional<Tensor>& group_list, int64_t list_type) {
+  check_numbers(op, x1, 2), check_numbers(op, x2, 2);
+  const auto m = x1.numbers.sym_size(0), k = x1.numbers.sym_size(1), n = x2.numbers.sym_size(1);
+  TORCH_CHECK(x2.numbers.sym_size(0) == k, op, ": x1 has ", k, " columns, x2 ", x2.numbers.sym_size(0), " rows");
+  TORCH_CHECK(input.is_floating_point(), op, ": input is ", input.scalar_type(), ", expected float32");
+  const bool mx = check_scales(op, x1, x2);
+  TORCH_CHECK(list_type == 0 || list_type == 1, op, ": group_list_type is ", list_type, ", expected 0 or 1");
+  auto pairs = up(k, 64);
+  if (group_list) {
+    TORCH_CHECK(group_list->dim() == 1 && group_list->scalar_type() == at::kLong, op,
+                ": group_list must be int64 in one dimension");
+    const auto groups = group_list->sym_size(0);
+    check_sizes(op, "input", "", input, {groups, m, n});
+    pairs = k / 64 + groups;
+    if (!mx) {
+      const auto& each = *x2.scale;
+      TORCH_CHECK(each.dim() > 0 && each.dim() < 3 && each.sym_size(0) == groups &&
+                      (each.dim() == 1 || each.sym_size(1) == 1 || each.sym_size(1) == n),
+                  op, ": x2_scale has the sizes ", each.sym_sizes(), ", expected one row for each of ", groups,
+                  " groups, of 1 or ", n, " numbers");
+      TORCH_CHECK(!x1.scale || x1.scale->sym_numel() == groups, op, ": x1_scale has ", x1.scale->sym_numel(),
+                  " numbers, expected one for each of ", groups, " groups");
+    }
+  } else {
+    check_sizes(op, "input", "", input, {m, n});
+    if (!mx)
+      for (const auto* x : {&x1, &x2})
+        TORCH_CHECK(!x->scale || x->scale->sym_numel() == 1, op, ": ", x->name, "_scale has ", x->scale->sym_numel(),
+                    " numbers, expected 1");
+  }
+  if (!mx) return;
+  check_sizes(op, "x1", "_scale", *x1.scale, {m, pairs, 2});
+  check_sizes(op, "x2", "_scale", *x2.scale, {pairs, n, 2});
+}
+
+void check_dual_level(const Tensor& x1, const Tensor& x2, const Tensor& x1_level0, const Tensor& x2_level0,
+                      const Tensor& x1_level1, const Tensor& x2_level1, const std::optional<Tensor>& bias) {
+  const char* op = "npu_dual_level_quant_matmul";
+  TORCH_CHECK(x1.dim() == 2 && x2.dim() == 2, op, ": x1 and x2 must have 2 dimensions");
+  for (const auto* t : {&x1, &x2, &x1_level1, &x2_level1})
+    TORCH_CHECK(t->element_size() == 1 && t->scalar_type() != at::kBool, op,
+                ": x1, x2 and the scales of level 1 must be bytes");
+  const auto m = x1.sym_size(0), n = x2.sym_size(0), k = x1.sym_size(1) * 2;
+  TORCH_CHECK(x2.sym_size(1) * 2 == k, op, ": x1 has ", k, " columns, x2 ", x2.sym_size(1) * 2);
+  TORCH_CHECK(x1_level0.is_floating_point() && x2_level0.is_floating_point(), op,
+              ": the scales of level 0 must be float32");
+  check_sizes(op, "x1", "_level0_scale", x1_level0, {m, up(k, 512)});
+  check_sizes(op, "x2", "_level0_scale", x2_level0, {up(k, 512), n});
+  check_sizes(op, "x1", "_level1_scale", x1_level1, {m, up(k, 64), 2});
+  check_sizes(op, "x2", "_level1_scale", x2_level1, {n, up(k, 64), 2});
+  if (bias) check_sizes(op, "bias", "", *bias, {n});
+}
+
+void check_kronecker(const Tensor& x, const Tensor& p1, const Tensor& p2, std::optional<double> clip_ratio,
+                     std::optional<int64_t> dst_dtype, std::optional<double> dst_type_max) {
+  const char* op = "npu_kronecker_quant";
+  TORCH_CHECK(x.dim() == 3 && x.is_floating_point(), op, ": x must be floating with 3 dimensions");
+  check_sizes(op, "kronecker_p1", "", p1, {x.sym_size(1), x.sym_size(1)});
+  const bool float4 = in_float4(dst_dtype);
+  if (!float4 || p2.sym_numel() != 0) check_sizes(op, "kronecker_p2", "", p2, {x.sym_size(2), x.sym_size(2)});
+  if (!float4) type_of(op, "dst_dtype", dst_dtype, at::kInt, {at::kInt});
+  const double ratio = clip_ratio.value_or(1), most = dst_type_max.value_or(0);
+  TORCH_CHECK(ratio > 0 && ratio <= 1, op, ": clip_ratio is ", ratio, ", expected more than 0 and up to 1");
+  TORCH_CHECK(most == 0 || (float4 && most >= 6 && most <= 12), op, ": dst_type_max is ", most,
+              ", expected 0, or for float4_e2m1 a number from 6 to 12");
+  TORCH_CHECK(x.sym_size(2) % (float4 ? 2 : 8) == 0, op, ": the last dimension of x has length ", x.sym_size(2),
+              ", expected a multiple of ", float4 ? 2 : 8);
+}
+
+void check_transpose_quant(const Quantised& x1, const Quantised& x2, int64_t dtype, bool turned,
+                           std::optional<int64_t> split) {
+  const char* op = "npu_transpose_quant_batchmatmul";
+  check_numbers(op, x1, 3), check_numbers(op, x2, 3);
+  const auto type = type_behind(dtype);
+  TORCH_CHECK(type == ACL_FLOAT16 || type == ACL_BF16 || type == ACL_HIFLOAT8, op, ": dtype is ", dtype,
+              ", expected torch.float16, torch.bfloat16 or torch_npu.hifloat8");
+  TORCH_CHECK(split.value_or(1) == 1, op, ": batch_split_factor is ", *split, ", expected 1");
+  const auto m = x1.numbers.sym_size(0), batch = x1.numbers.sym_size(1), k = x1.numbers.sym_size(2);
+  const auto n = x2.numbers.sym_size(turned ? 1 : 2), rows = x2.numbers.sym_size(turned ? 2 : 1);
+  TORCH_CHECK(x2.numbers.sym_size(0) == batch && rows == k, op, ": x1 has ", batch, " matrices of ", k, " columns, x2 ",
+              x2.numbers.sym_size(0), " of ", rows, " rows");
+  TORCH_CHECK(x2.scale, op, ": x2_scale is missing");
+  if (check_scales(op, x1, x2)) {
+    TORCH_CHECK(k % 64 == 0, op, ": x1 has ", k, " columns, expected a multiple of 64 with scales of float8_e8m0fnu");
+    check_sizes(op, "x1", "_scale", *x1.scale, {m, batch, k / 64, 2});
+    if (turned)
+      check_sizes(op, "x2", "_scale", *x2.scale, {batch, n, k / 64, 2});
+    else
+      check_sizes(op, "x2", "_scale", *x2.scale, {batch, k / 64, n, 2});
+    return;
+  }
+  TORCH_CHECK(!x1.scale || (x1.scale->dim() == 1 && (x1.scale->sym_size(0) == m || x1.scale->sym_size(0) == 1)), op,
+              ": x1_scale has the sizes ", x1.scale->sym_sizes(), ", expected [", m, "] or [1]");
+  check_sizes(op, "x2", "_scale", *x2.scale, {n});
+}
+
+void check_matmul_gelu(const Tensor& x1, const Tensor& x2, const Tensor& x1_scale, const Tensor& x2_scale,
+                       const std::optional<Tensor>& bias) {
+  const char* op = "npu_quant_matmul_gelu";
+  check_type(op, "x1", x1, {at::kChar, at::kInt});
+  TORCH_CHECK(x1.scalar_type() == x2.scalar_type(), op, ": x1 is ", x1.scalar_type(), " and x2 ", x2.scalar_type(),
+              ", expected one type");
+  const auto sizes = product_sizes(op, x1, x2);
+  const auto &m = sizes[sizes.size() - 2], &n = sizes.back();
+  TORCH_CHECK(x1_scale.dim() == 1 && x1_scale.sym_size(0) == m, op, ": x1_scale has the sizes ", x1_scale.sym_sizes(),
+              ", expected [", m, "]");
+  TORCH_CHECK(x2_scale.dim() == 1 && (x2_scale.sym_size(0) == n || x2_scale.sym_size(0) == 1), op,
+              ": x2_scale has the sizes ", x2_scale.sym_sizes(), ", expected [", n, "] or [1]");
+  TORCH_CHECK(!bias || bias->sym_size(-1) == n, op, ": bias has ", bias->sym_size(-1), " columns, expected ", n);
+}
+
+void check_lora(const char* op, const Tensor& input, const Tensor& x, const Tensor& weight_b, const Tensor& indices,
+                const std::optional<Tensor>& weight_a, int64_t layer, int64_t offset, int64_t slice) {
+  TORCH_CHECK(input.dim() == 2 && x.dim() == 2, op, ": input and x must have 2 dimensions");
+  TORCH_CHECK(weight_b.dim() == 4 && (!weight_a || weight_a->dim() == 4), op, ": weights must have 4 dimensions");
+  TORCH_CHECK(indices.dim() == 1 && indices.sym_size(0) == input.sym_size(0) && x.sym_size(0) == input.sym_size(0), op,
+              ": x and indices must have as many rows as input, which has ", input.sym_size(0));
+  TORCH_CHECK(layer >= 0 && layer < weight_b.sym_size(1), op, ": layer_idx is ", layer, ", expected 0 to ",
+              weight_b.sym_size(1) - 1);
+  const auto rank = weight_b.sym_size(3), width = slice == -1 ? input.sym_size(1) : c10::SymInt(slice);
+  TORCH_CHECK(offset >= 0 && width >= 0 && width + offset <= input.sym_size(1), op, ": columns ", offset, " to ",
+              width + offset, " are asked for, input has ", input.sym_size(1));
+  TORCH_CHECK(weight_b.sym_size(2) == width, op, ": weight_b has ", weight_b.sym_size(2), " rows, expected ", width);
+  if (weight_a)
+    check_sizes(op, "weight_a", "", *weight_a, {weight_b.sym_size(0), weight_b.sym_size(1), rank, x.sym_size(1)});
+  else
+    TORCH_CHECK(x.sym_size(1) == rank, op, ": x has ", x.sym_size(1), " columns, weight_b ", rank);
+}
+
+namespace results {
+
+Result of_type(Dims sizes, int64_t number) { return quantized(std::move(sizes), number); }
+
+Result kronecker_numbers(const Tensor& x, bool float4) {
+  if (float4) return {{x.sym_size(0), x.sym_size(1) * x.sym_size(2) / 2}, at::kByte};
+  return {{x.sym_size(0), x.sym_size(1), x.sym_size(2) / 8}, at::kInt};
+}
+
+Result kronecker_scales(const Tensor& x, bool float4) {
+  if (float4) return {{x.sym_size(0), up(x.sym_size(1) * x.sym_size(2), 64), 2}, at::kByte};
+  return {{x.sym_size(0)}, at::kFloat};
+}
+
+}  // namespace results
+}  // namespace npu::ops

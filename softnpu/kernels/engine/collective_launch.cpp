@@ -1,0 +1,70 @@
+// Launches of operators with a collective before, behind or between their kernels.
+#include "kernels/engine/collective.h"
+#include "runtime/error.h"
+
+namespace softnpu::kernels {
+
+namespace {
+
+// The first kernel of `call`, with the same arguments.
+Call* part_of(const Call& call, const Operator& first) {
+  auto* part = new Call(first);
+  part->values = call.values;
+  part->storages = call.storages;
+  part->extents = call.extents;
+  part->workspace = call.workspace;
+  part->workspace_bytes = call.workspace_bytes;
+  part->capture_thread_state();
+  return part;
+}
+
+// A call whose workspace a collective has filled: it is not overwritten first.
+class Receiving final : public Task {
+ public:
+  explicit Receiving(Call* call) : call_(call) {}
+
+  void run() override {
+    try {
+      call_->compute();
+    } catch (const c10::Error& e) {
+      throw Failure(ACL_ERROR_RT_AICORE_EXCEPTION, e.what_without_backtrace());
+    }
+  }
+  std::string describe() const override { return call_->describe(); }
+  void release() noexcept override {
+    call_->release();
+    delete this;
+  }
+  const char* name() const noexcept override { return call_->name(); }
+  bool uses(const char* begin, size_t bytes) const noexcept override { return call_->uses(begin, bytes); }
+
+ private:
+  Call* const call_;
+};
+
+}  // namespace
+
+int launch(const Operator& op, Collective (*collective)(Call&), const Operator* first, void* workspace,
+           uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream) {
+  return guard(op.name, [&] {
+    std::optional<Collective> part;
+    Call* call = take(op, workspace, workspace_size, executor, stream, [&](Call& c) { part = collective(c); });
+    if (part->behind) {
+      submit(stream, call);
+      return part->submit(stream);
+    }
+    try {
+      if (first) submit(stream, part_of(*call, *first));
+      part->submit(stream);
+    } catch (...) {
+      call->release();
+      throw;
+    }
+    if (call->workspace_bytes)
+      submit(stream, new Receiving(call));
+    else
+      submit(stream, call);
+  });
+}
+
+}  // namespace softnpu::kernels

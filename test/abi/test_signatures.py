@@ -1,0 +1,50 @@
+"""What our rows pass to an aclnn operator is what the official client passes: number, order and C types of the arguments.
+
+The compiler checks each call against abi/aclnn.yaml; this compares abi/aclnn.yaml with the official client's calls."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+from codegen import aclnn  # noqa: E402
+
+# Where the list's type is a guess from the text of the call, and the client was seen to pass ours.
+GUESSED = {"aclnnMoeTokenPermute": "actual_num_out_tokens is a number: the schema of npu_moe_token_permute says int"}
+
+
+def official() -> dict[str, list[str] | None]:
+    lines = (Path(__file__).parent / "official_signatures.txt").read_text().splitlines()
+    found = {}
+    for line in lines:
+        if not line.startswith("#"):
+            name, colon, types = line.partition(":")
+            found[name] = types.strip().split(", ") if colon else None
+    return found
+
+
+def c_types(signature: aclnn.Signature) -> list[str]:
+    return [re.sub(r"const |\*", "", t).strip() for t in signature.c_types]
+
+
+@pytest.fixture(scope="module")
+def signatures():
+    return {name: s for name, s in aclnn.load(ROOT / "abi").items() if not name.startswith("softnpu")}
+
+
+def test_every_signature_has_the_official_clients_c_types(signatures):
+    known = official()
+    different = {name: (c_types(s), known[name]) for name, s in signatures.items() if name not in GUESSED and known.get(name) != c_types(s)}
+    assert not different
+
+
+def test_a_guessed_signature_differs(signatures):
+    assert all(official()[name] != c_types(signatures[name]) for name in GUESSED)
+
+
+def test_names_without_a_signature_are_those_whose_arguments_were_not_seen(signatures):
+    # One argument of aclnnLstmBackward is a null of unknown type.
+    assert set(official()) - set(signatures) == {name for name, types in official().items() if types is None} | {"aclnnLstmBackward"}

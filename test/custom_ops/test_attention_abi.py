@@ -1,0 +1,135 @@
+"""Versions of the attention operators that no operator here calls, called through the C ABI: against the ones that are."""
+
+import ctypes
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_npu
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from cases import rand  # noqa: E402
+from cases_attention import BNSD, BSH, ENDS, PSE, ROWS, SINK, attend, fused, gradient, split  # noqa: E402
+
+FOLDER = Path(torch_npu.__file__).parent / "softnpu/lib64"
+ABI = Path(__file__).parents[2] / "abi/aclnn.yaml"
+TYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 27}  # aclDataType
+SCALE = 0.3
+
+
+@pytest.fixture(scope="module")
+def library():
+    """softnpu's operators, with those of its functions that make arguments."""
+    for folder in (FOLDER, Path(torch_npu.__file__).parents[1] / "build/torch_npu/softnpu/lib64"):
+        if (folder / "libopapi.so").exists():
+            return ctypes.CDLL(str(folder / "libopapi.so"))
+    pytest.skip("the operators come from another provider than softnpu")
+
+
+def signature(name):
+    line = next(line for line in ABI.read_text().splitlines() if line.startswith(name + ":"))
+    return [argument.strip().split() for argument in re.search(r"\((.*)\)", line)[1].split(",")]
+
+
+def longs(numbers):
+    return (ctypes.c_int64 * len(numbers))(*numbers)
+
+
+def run(library, name, **given):
+    """Calls `name`: tensors by name, nothing for those that are not given, and 0 for numbers."""
+    create = library.aclCreateTensor
+    create.restype = ctypes.c_void_p
+    library.aclCreateIntArray.restype = ctypes.c_void_p
+    arguments = []
+    names = [n for _, n in signature(name)]
+    assert not set(given) - set(names), set(given) - set(names)
+    for kind, argument in signature(name):
+        value = given.get(argument)
+        if kind.startswith("Tensor"):
+            pointer = None
+            if value is not None:
+                pointer = create(
+                    longs(value.shape),
+                    ctypes.c_uint64(value.dim()),
+                    TYPES[value.dtype],
+                    longs(value.stride()),
+                    ctypes.c_int64(0),
+                    2,
+                    longs([value.numel()]),
+                    ctypes.c_uint64(1),
+                    ctypes.c_void_p(value.data_ptr()),
+                )
+            arguments.append(ctypes.c_void_p(pointer))
+        elif kind == "int[]":
+            numbers = value or []
+            arguments.append(ctypes.c_void_p(library.aclCreateIntArray(longs(numbers), ctypes.c_uint64(len(numbers)))))
+        elif kind == "double":
+            arguments.append(ctypes.c_double(value or 0))
+        elif kind == "str":
+            arguments.append(ctypes.c_char_p((value or "").encode()))
+        else:
+            arguments.append(ctypes.c_int64(value or 0))
+    size, executor = ctypes.c_uint64(), ctypes.c_void_p()
+    torch.npu.synchronize()
+    assert getattr(library, name + "GetWorkspaceSize")(*arguments, ctypes.byref(size), ctypes.byref(executor)) == 0
+    workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device="npu")
+    stream = ctypes.c_void_p(torch.npu.current_stream().npu_stream)
+    assert getattr(library, name)(ctypes.c_void_p(workspace.data_ptr()), size, executor, stream) == 0
+    torch.npu.synchronize()
+
+
+NUMBERS = {"scale": SCALE, "keep_prob": 1.0, "pre_tokens": 2**31 - 1, "next_tokens": 2**31 - 1, "head_num": 4, "pse_type": 1}
+FORMS = {
+    "BNSD": (BNSD, {}),
+    "bias and sink": (BNSD, {"pse": PSE, "sink": SINK}),
+    "BSH": (BSH, {}),
+    "rows": (ROWS, {"actual_seq_qlen": ENDS["actual_seq_qlen"], "actual_seq_kvlen": ENDS["actual_seq_kvlen"]}),
+}
+
+
+def on_card(tree):
+    return {name: value.npu() if isinstance(value, torch.Tensor) else value for name, value in tree.items()}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_fourth_version_of_attention_and_of_its_gradient(library, form):
+    parts, more = FORMS[form]
+    layout = "TND" if form == "rows" else form if form == "BSH" else "BNSD"
+    query, key, value = (t.npu() for t in parts)
+    out = torch.empty_like(query)
+    rows = (len(parts[0]), 4, 8) if layout == "TND" else (2, 4, 4, 8)
+    top, total = torch.empty(rows, device="npu"), torch.empty(rows, device="npu")
+    common = {**NUMBERS, **on_card(more), "query": query, "key": key, "value": value, "input_layout": layout}
+    run(library, "aclnnFlashAttentionScoreV4", **common, softmax_max=top, softmax_sum=total, attention_out=out)
+    expected = fused(*parts, 4, layout, scale=SCALE, **more)
+    torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
+    if layout != "TND":
+        _, high, sums = attend(*(split(t, layout, 8) for t in parts), SCALE, None, more.get("pse"), more.get("sink"))
+        # Any maximum and sum that make up the row's sum of exponentials serve the gradient.
+        torch.testing.assert_close((top + total.log()).cpu(), (high + sums.log()).expand_as(top), rtol=1e-4, atol=1e-5)
+
+    dy = rand(*out.shape, seed=4)
+    results = {"dq": torch.empty_like(query), "dk": torch.empty_like(key), "dv": torch.empty_like(value)}
+    results |= {"d" + name: torch.empty_like(t.npu()) for name, t in more.items() if isinstance(t, torch.Tensor)}
+    run(library, "aclnnFlashAttentionScoreGradV4", **common, dy=dy.npu(), softmax_max=top, softmax_sum=total, attention_in=out, **results)
+    wanted = gradient(*parts, dy, 4, layout, scale_value=SCALE, **more)
+    for a, e in zip(results.values(), wanted):
+        torch.testing.assert_close(a.cpu(), e, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_query_key_and_value_of_one_product(dtype):
+    """_transform_bias_rescale_qkv is one launch of aclnnTransformBiasRescaleQkv."""
+    qkv, bias = rand(2, 5, 24).to(dtype), rand(24, seed=1).to(dtype)
+    actual = torch._transform_bias_rescale_qkv(qkv.npu(), bias.npu(), 2)
+    query, key, value = (qkv.float() + bias.float()).view(2, 5, 3, 2, 4).permute(2, 0, 3, 1, 4)
+    for a, e in zip(actual, (query / 2, key, value)):
+        torch.testing.assert_close(a.cpu(), e.to(dtype))
+    with pytest.raises(RuntimeError, match="qkv_bias"):
+        torch._transform_bias_rescale_qkv(qkv.npu(), bias[:3].npu(), 2)
+    with pytest.raises(RuntimeError, match="num_heads"):
+        torch._transform_bias_rescale_qkv(qkv.npu(), bias.npu(), 3)

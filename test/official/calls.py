@@ -1,0 +1,119 @@
+"""What this project's adapter sends to the device for a custom operator is what the official client sends.
+
+Usage: python calls.py OFFICIAL_PYTHON [CASE...], with the python that has this project's torch_npu; ci/official.sh does it. Both clients
+run the cases of custom_ops.py on softnpu, whose trace has the operators that run and their arguments; the two traces are compared.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+MARK, CALL = "== ", "softnpu: card 0 stream "  # lines before and of the calls of a case
+# Cases in which the two differ for a reason. `gradient`: what its backward pass sends.
+OTHERWISE = {
+    "npu_add_layer_norm_backward": "the client sends zeros for the gradient of the sum that is not there, which is optional",
+    "npu_apply_rotary_pos_emb-*": "the operator writes query and key: they are copied here, and changed there",
+    "npu_attn_softmax_backward_": "a product of two batches is aclnnBatchMatMul here",
+    "npu_fusion_attention_v2-rows in order*": "the client does not send softmax_layout without a sink",
+    "npu_gather_sparse_index* gradient": "the index of an addition has one dimension here",
+    "npu_gather_sparse_index_backward": "the same",
+    "npu_grouped_matmul_add": "the client adds to the input and copies then",
+    "npu_cross_entropy_loss-* weighted, of 0 gradient": "a gradient that is not there is zeros here",
+    "npu_moe_token_permute_with_routing_map* gradient": "the same",
+    "npu_moe_token_unpermute_grad": "the client sends a list that is no longer there for restore_shape",
+    "npu_moe_token_unpermute_grad-without probs": "the same",
+    "npu_moe_token_unpermute_with_routing_map-padded* gradient": "the order of the rows is found again here, and kept there",
+    "npu_mrope": "the client sends a list that is no longer there for mrope_section",
+    "npu_rotary_mul-*, input alone gradient": "the gradients of cosines and sines are always computed here",
+}
+
+
+def run_here(chosen):
+    """Either client: marks on stderr, between the lines of the trace."""
+    from functools import partial
+
+    import torch
+    from custom_ops import cases, exceptions, gradients, operator, rows, to
+    from torch.utils._pytree import tree_map_only
+
+    def recorded(name, function):
+        torch.npu.synchronize()
+        os.write(2, f"{MARK}{name}\n".encode())
+        try:
+            function()
+            torch.npu.synchronize()
+        except RuntimeError as error:
+            os.write(2, f"{CALL}0: refused\n{error}\n".encode())
+        os.write(2, f"{MARK}\n".encode())
+
+    def narrow(tree):
+        return tree_map_only(torch.Tensor, lambda t: t.bfloat16() if t.dtype == torch.float32 else t, tree)
+
+    known, apart = rows(), exceptions()
+    for case in cases():
+        if case.op not in known or (chosen and str(case) not in chosen):
+            continue
+        for name, each in ((str(case), case), (f"{case} bfloat16", replace(case, args=narrow(case.args), kwargs=narrow(case.kwargs)))):
+            args, kwargs = to("npu", (each.args, each.kwargs))
+            recorded(name, partial(operator(each), *args, **kwargs))
+            if case.grad and f"{case} gradient" not in apart:
+                recorded(f"{name} gradient", partial(gradients, each, "npu", operator(each)))
+
+
+def normal(call):
+    """A copy is one whoever makes it; those of inputs, and what happens to a tensor without elements, do not count."""
+    copy = re.fullmatch(r"aclnnInplaceCopy\(self: (.*), src: (.*)\)", call)
+    if copy and copy[1] == copy[2]:
+        return "copy"
+    if call.startswith("copy of"):
+        return "" if "host" in call else "copy"
+    return "" if re.fullmatch(r"aclnnInplaceZero\(self: \w+\[0\]\)", call) else call
+
+
+def record(python, environment, chosen):
+    """{case: calls}"""
+    child = subprocess.run([python, __file__, "--here", *chosen], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+                           env={**os.environ, **environment, "SOFTNPU_TRACE": "1", "TASK_QUEUE_ENABLE": "0"}, check=False)
+    found, calls = {}, None
+    for line in child.stderr.splitlines():
+        if line.startswith(MARK):
+            calls = found.setdefault(line.removeprefix(MARK), []) if line != MARK else None
+        elif calls is not None and line.startswith(CALL) and (text := normal(line.partition(": ")[2].partition(": ")[2])):
+            calls.append(text)
+    if child.returncode:
+        sys.exit(f"calls: {python} ended with status {child.returncode}\n{child.stderr[-3000:]}")
+    return found
+
+
+def is_of(name, pattern):
+    return fnmatchcase(name.replace(" bfloat16", ""), pattern)
+
+
+def main():
+    if sys.argv[1:2] == ["--here"]:
+        return run_here(sys.argv[2:])
+    official, *chosen = sys.argv[1:]
+    with ThreadPoolExecutor() as pool:
+        runs = [pool.submit(record, official, {"PYTHONPATH": ""}, chosen),
+                pool.submit(record, sys.executable, {"TORCH_NPU_RUNTIME": "soft"}, chosen)]
+        theirs, ours = (each.result() for each in runs)
+    differ = [name for name in theirs if theirs[name] != ours.get(name)]
+    wrong = [name for name in differ if not any(is_of(name, pattern) for pattern in OTHERWISE)]
+    for name in wrong:
+        print(f"---- {name}")
+        for client, calls in (("official", theirs[name]), ("here", ours.get(name, ["not run"]))):
+            print("\n".join(f"  {client:8} {call}" for call in calls or ["nothing"]))
+    stale = [] if chosen else [pattern for pattern in OTHERWISE if not any(is_of(name, pattern) for name in differ)]
+    for pattern in stale:
+        print(f"---- {pattern}: no case differs any more, OTHERWISE says: {OTHERWISE[pattern]}")
+    print(f"calls: {len(theirs)} cases, {len(theirs) - len(differ)} with the same calls, "
+          f"{len(differ) - len(wrong)} otherwise for a reason, {len(wrong)} otherwise")
+    return int(bool(wrong or stale or not theirs))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
