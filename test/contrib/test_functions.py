@@ -164,7 +164,7 @@ def test_iou():
 @pytest.mark.parametrize("function, kind", [(npu_diou, "diou"), (npu_ciou, "ciou")])
 def test_pairs_of_all_boxes_and_corners(function, kind):
     a, b = centres(5), centres(3, 1)
-    crossed = torch.stack([pairs(kind, box.expand(3, 4), b) for box in a])
+    crossed = torch.stack([pairs(kind, box.expand(3, 4), b) for box in a], 1)  # ground truths by boxes
     torch.testing.assert_close(function(a.t().npu(), b.t().npu(), is_cross=True).cpu(), crossed, rtol=1e-4, atol=1e-5)
     corner = function(as_corners(a).t().npu(), as_corners(a.roll(1, 0)).t().npu(), trans=False)
     torch.testing.assert_close(corner.cpu()[0], pairs(kind, a, a.roll(1, 0)), rtol=1e-4, atol=1e-5)

@@ -159,7 +159,7 @@ LAYOUT = [
     Case("npu_one_hot", (torch.tensor([0, 2]),), lambda x: torch.tensor([[1.0], [0.0]]), label="defaults"),
     Case("npu_linear", (X, rand(3, 8), rand(3)), F.linear, grad=(0, 1, 2)),
     Case("npu_linear", (rand(5, 8), rand(3, 8), rand(3)), F.linear, grad=(0, 1, 2), label="rows"),
-    Case("npu_linear", (X, rand(3, 8)), F.linear, label="without_bias"),
+    Case("npu_linear", (rand(5, 8), rand(3, 8)), F.linear, label="without_bias"),
     Case("npu_bmmV2", (X, rand(4, 8, 3), []), lambda a, b, s: a @ b, grad=(0, 1)),
     Case("npu_max.dim", (X, 1), lambda x, d: (x.max(d).values, x.max(d).indices.int()), grad=(0,)),
     Case("npu_max.dim", (X, -1, True), lambda x, d, k: (x.max(d, k).values, x.max(d, k).indices.int()), label="keepdim"),

@@ -74,7 +74,8 @@ def custom_operators() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for file in ROOT.glob("csrc/ops/tables/*.yaml"):
         for row in yaml.safe_load(file.read_text()).get("custom") or []:
-            for names in (row, row.get("older") or {}):
+            older = row.get("older") or []
+            for names in (row, *(older if isinstance(older, list) else [older])):
                 found.setdefault(names.get("acl", ""), []).append(row["op"].partition("(")[0])
     return found
 

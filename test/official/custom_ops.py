@@ -15,8 +15,8 @@ import torch_npu  # noqa: F401
 # Rows of csrc/ops/tables that the client runs through CANN's older compiler of single operators, which softnpu does not have.
 LEGACY = {
     "npu_bmmV2", "npu_bmm_v2_mat1_backward", "npu_bmm_v2_mat2_backward", "npu_confusion_transpose", "npu_confusion_transpose_backward",
-    "npu_deformable_conv2d", "npu_deformable_conv2dbk", "npu_mish", "npu_mish_backward", "npu_quant_conv2d", "npu_scaled_masked_softmax",
-    "npu_scaled_masked_softmax_backward", "npu_silu", "npu_silu_", "npu_silu_backward",
+    "npu_deformable_conv2d", "npu_deformable_conv2dbk", "npu_mish", "npu_mish_backward", "npu_mla_prolog", "npu_quant_conv2d",
+    "npu_scaled_masked_softmax", "npu_scaled_masked_softmax_backward", "npu_silu", "npu_silu_", "npu_silu_backward",
 }
 # Operators that are no rows here, and that the client runs without that compiler.
 COMPOSED = {

@@ -51,12 +51,12 @@ def test_one_launch(call):
 
 
 @pytest.mark.parametrize("call, message", [
-    (lambda t: torch.conv_tbc(t(7, 2, 3), t(3, 4, 4), t(4), 1), "conv_tbc: input and weight have shapes"),
-    (lambda t: torch.conv_tbc(t(7, 2, 3), t(3, 3, 4), t(3), 1), "conv_tbc: bias has shape"),
+    (lambda t: torch.conv_tbc(t(7, 2, 3), t(3, 4, 4), t(4), 1), "Input dim 2 .input channels. is not == dim 1 in the weight tensor"),
+    (lambda t: torch.conv_tbc(t(7, 2, 3), t(3, 3, 4), t(3), 1), "Bias size must equal dim 2 in the weight tensor"),
     (lambda t: aten._conv_depthwise2d(t(2, 4, 6, 5), t(4, 2, 3, 2), [3, 2], None, [1, 1], [0, 0], [1, 1]),
-        "_conv_depthwise2d: weight has shape"),
+        "_conv_depthwise2d: weight of shape .4, 2, 3, 2. does not fit"),
     (lambda t: aten._conv_depthwise2d(t(2, 4, 6, 5), t(4, 1, 3, 2), [3, 3], None, [1, 1], [0, 0], [1, 1]),
-        "_conv_depthwise2d: kernel_size is"),
+        "_conv_depthwise2d: weight of shape .4, 1, 3, 2. does not fit kernel_size .3, 3."),
 ])  # fmt: skip
 def test_shapes_that_do_not_fit_are_refused(call, message):
     with pytest.raises(RuntimeError, match=message):

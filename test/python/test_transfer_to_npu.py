@@ -5,6 +5,7 @@ import os
 import sys
 import types
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -648,6 +649,7 @@ def test_is_cuda_in_a_compiled_function(transfer):
     assert answers == [True, False]
 
 
+@mock.patch.dict(os.environ)
 def test_environment_of_the_allocator_and_of_scripts_that_use_both(monkeypatch):
     """In a process whose npu has not been used, and then has."""
     from torch_npu.contrib._transfer import environment
@@ -663,7 +665,9 @@ def test_environment_of_the_allocator_and_of_scripts_that_use_both(monkeypatch):
 
     def start(**changes):
         for name, value in {**names, **changes}.items():
-            monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
         environment.apply()
 
     start()

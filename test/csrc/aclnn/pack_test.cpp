@@ -43,7 +43,7 @@ TEST(Packing, a_list_of_bools_of_any_length_arrives_whole) {
     ops::Packer packer;
     packer.add_bools(c10::ArrayRef<bool>(values.get(), count));
     packer.add_word(7);
-    ops::Unpacker arguments(packer.words.data(), nullptr);
+    ops::Unpacker arguments(packer.words.data(), packer.addresses.data());
     arguments.take<const aclBoolArray*>();
     EXPECT_EQ(g_given, std::vector<bool>(values.get(), values.get() + count));
     EXPECT_EQ(arguments.take<int64_t>(), 7);
