@@ -1,17 +1,13 @@
 """Fused operators on npu beside their plain composition on the CPU, at the same number of threads. Run: python benchmarks/fused.py
 
-Wall-clock time with a synchronise after each call, one call of each side in turn, medians. Attention is compared with the CPU's SDPA,
-its memory as the most that a process of its own had, less what it had before. Nothing is asserted; a figure that misses its "must" is
-marked.
+Wall-clock time with a synchronise after each call, one call of each side in turn, medians. Attention is compared with the CPU's SDPA.
+Nothing is asserted; a figure that misses its "must" is marked.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import resource
-import subprocess
-import sys
 import time
 
 import torch
@@ -70,33 +66,14 @@ def attention(length: int, dtype: torch.dtype):
             lambda: F.scaled_dot_product_attention(query, key, value))
 
 
-def memory(side: str, length: int) -> int:
-    """Bytes, in a process of its own."""
-    argument = [sys.executable, __file__, "--memory", side, "--length", str(length)]
-    return int(subprocess.run(argument, check=True, capture_output=True, text=True).stdout)
-
-
-def print_memory(side: str, length: int) -> None:
-    functions = dict(zip(("npu", "cpu"), map(synchronized, attention(length, torch.float32))))
-    small = dict(zip(("npu", "cpu"), map(synchronized, attention(16, torch.float32))))
-    small[side]()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    functions[side]()
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--slices", type=int, default=60)
     parser.add_argument("--cpu-time", action="store_true", help="CPU time of the process instead of wall-clock time, for a busy machine")
-    parser.add_argument("--memory", choices=("npu", "cpu"), help=argparse.SUPPRESS)
-    parser.add_argument("--length", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.set_grad_enabled(False)
-    if options.memory:
-        return print_memory(options.memory, options.length)
     clock = time.process_time_ns if options.cpu_time else time.perf_counter_ns
     rows = []
 
@@ -115,12 +92,6 @@ def main() -> None:
         compare(f"attention, {length} keys : SDPA", torch.float32, *attention(length, torch.float32), 1.0, faster=False)
     print(f"{options.threads} threads, TASK_QUEUE_ENABLE at its default; composition : fused, for attention fused : SDPA")
     print(table(rows, ("operator", "type", "npu ms", "cpu ms", "ratio", "must")))
-    rows = []
-    for length in (1024, 4096):
-        npu, cpu = memory("npu", length), memory("cpu", length)
-        must = "<= 1.2" + ("" if npu <= 1.2 * cpu else "  missed")
-        rows.append((f"attention, {length} keys", f"{npu / 2**20:.0f}", f"{cpu / 2**20:.0f}", f"{npu / cpu:.2f}", must))
-    print(table(rows, ("memory", "npu MB", "SDPA MB", "ratio", "must")))
 
 
 if __name__ == "__main__":
