@@ -13,6 +13,16 @@ def name(group=None):
     return backend.get_hccl_comm_name(torch.npu.current_device())
 
 
+def message_of(call):
+    """What a call says when it is refused, from itself or when the card reports; empty if it is not."""
+    try:
+        call()
+        torch.npu.synchronize()
+        return ""
+    except (RuntimeError, NotImplementedError) as error:
+        return str(error)
+
+
 def made(*shape, rank, seed=0, dtype=torch.float32):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(100 * seed + rank)).to(dtype)
 
@@ -130,13 +140,6 @@ def refused():
         lambda: NPU.npu_mm_reduce_scatter_base(x, w, name(), 3),
         lambda: NPU.npu_mm_reduce_scatter_base(x, w, name(), 1) if size > 1 else NPU.npu_mm_all_reduce_base(x, w, "nobody"),
     ]
-    messages = []
-    for call in calls:
-        try:
-            call()
-            torch.npu.synchronize()
-            messages.append("")
-        except (RuntimeError, NotImplementedError) as error:
-            messages.append(str(error))
+    messages = [message_of(call) for call in calls]
     assert (NPU.npu_mm_all_reduce_base(x, w, name()) == 6 * size).all()  # the group still works
     return messages
