@@ -24,9 +24,12 @@ namespace npu::ops {
 
 namespace {
 
+// An executor between the phases. Nothing says that it does not look at the descriptors it was made from, so they live
+// until phase two has returned; one from the cache has none.
 struct Prepared {
   aclOpExecutor* executor = nullptr;
   uint64_t workspace_size = 0;
+  std::unique_ptr<Unpacker> descriptors;
 };
 
 C10_NOINLINE void resolve(AclOp& op) {
@@ -78,8 +81,9 @@ void tell_determinism(uint64_t word) {
 Prepared build(const AclOp& op, PhaseOne phase_one, const uint64_t* words, void* const* addresses) {
   Prepared p;
   tell_determinism(words[0]);
-  Unpacker arguments(words + 1, addresses);
-  if (const int code = phase_one(op.phase_one, arguments, &p.workspace_size, &p.executor)) phase_one_failed(op, code);
+  p.descriptors = std::make_unique<Unpacker>(words + 1, addresses);
+  if (const int code = phase_one(op.phase_one, *p.descriptors, &p.workspace_size, &p.executor))
+    phase_one_failed(op, code);
   return p;
 }
 
@@ -106,14 +110,16 @@ void run(const AclOp& op, const Prepared& p, void* workspace, aclrtStream stream
 // Level 1: only phase two is left to do.
 struct Launch {
   const AclOp* op;
-  Prepared prepared;
+  aclOpExecutor* executor;
+  uint64_t workspace_size;
+  Unpacker* descriptors;  // owned
   void* workspace;
   aclrtStream stream;
 };
 
 void run_launch(void* payload) {
   const auto& l = *static_cast<Launch*>(payload);
-  run(*l.op, l.prepared, l.workspace, l.stream);
+  run(*l.op, {l.executor, l.workspace_size, std::unique_ptr<Unpacker>(l.descriptors)}, l.workspace, l.stream);
 }
 
 // Level 2: the packed call itself, followed by its words and addresses.
@@ -193,7 +199,7 @@ C10_ALWAYS_INLINE static void launch_untraced(AclOp& op, PhaseOne phase_one, Pac
   const aclrtStream stream = current_stream_handle();
   const int level = task_queue::level();
   if (C10_UNLIKELY(level == 2) && known_types().contains(a.words[0])) return push_packed(op, phase_one, a, stream);
-  const auto p = prepare(op, phase_one, a.words.data(), a.words.size(), a.addresses.data(), a.addresses.size());
+  auto p = prepare(op, phase_one, a.words.data(), a.words.size(), a.addresses.data(), a.addresses.size());
   if (C10_UNLIKELY(level == 2)) known_types().add(a.words[0]);
   c10::DataPtr workspace;
   if (p.workspace_size) workspace = caching_allocator::allocate_workspace(p.workspace_size);
@@ -201,8 +207,9 @@ C10_ALWAYS_INLINE static void launch_untraced(AclOp& op, PhaseOne phase_one, Pac
     run(op, p, workspace.get(), stream);
     if (C10_UNLIKELY(task_queue::launch_blocking())) current_stream().synchronize();
   } else {
-    const Launch l{&op, p, workspace.get(), stream};
+    const Launch l{&op, p.executor, p.workspace_size, p.descriptors.get(), workspace.get(), stream};
     task_queue::push(&run_launch, &l, sizeof(l));
+    static_cast<void>(p.descriptors.release());  // the task's from here on
   }
 }
 

@@ -42,7 +42,7 @@ HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootI
                                       HcclCommConfig* config, HcclComm* comm) {
   return hccl_guard("HcclCommInitRootInfoConfig", [&] {
     required(comm, "comm");
-    required(config, "config");
+    softnpu::note_bytes("config", required(config, "config"), sizeof(*config));
     *comm = Communicator::publish(softnpu::comm::create_from_root_info(unwrap(rootInfo), nRanks, rank, config));
   });
 }

@@ -9,6 +9,7 @@
 #include "kernels/engine/checks.h"
 #include "kernels/engine/collective.h"
 #include "kernels/engine/dtypes.h"
+#include "kernels/engine/record.h"
 #include "kernels/engine/soc_limits.h"
 #include "kernels/engine/trial.h"
 #include "runtime/address.h"
@@ -248,6 +249,7 @@ uint64_t workspace_for(const Operator& op, const Call& call) {
 int plan(const Operator& op, std::initializer_list<Argument> arguments, uint64_t* workspace_size,
          aclOpExecutor** executor) {
   return guard(op.name, [&] {
+    if (recording()) note_arguments(op, arguments);
     if (!workspace_size) fail(ACLNN_ERR_PARAM_NULLPTR, "%s: workspace_size is NULL", op.name);
     if (!executor) fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor is NULL", op.name);
     auto call = std::make_unique<Call>(op);
@@ -263,8 +265,6 @@ int plan(const Operator& op, std::initializer_list<Argument> arguments, uint64_t
     *executor = cache::adopt(std::move(call));
   });
 }
-
-namespace {}  // namespace
 
 Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream,
            c10::function_ref<void(Call&)> prepare) {
@@ -290,7 +290,10 @@ Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpEx
 }
 
 int launch(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream) {
-  return guard(op.name, [&] { submit(stream, take(op, workspace, workspace_size, executor, stream, [](Call&) {})); });
+  return guard(op.name, [&] {
+    note("workspace_size", workspace_size), note("executor", executor), note("stream", stream);
+    submit(stream, take(op, workspace, workspace_size, executor, stream, [](Call&) {}));
+  });
 }
 
 }  // namespace softnpu::kernels
