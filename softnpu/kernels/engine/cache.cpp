@@ -116,6 +116,7 @@ aclOpExecutor* lookup(const uint8_t* key, size_t size, uint64_t* workspace_size)
     return nullptr;
   }
   call->set_addresses(t.addresses.data(), t.addresses.size());
+  call->cached = true;
   *workspace_size = call->workspace_bytes;
   return Ticket::issue(*call);  // which a cached call has already
 }

@@ -279,6 +279,7 @@ Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpEx
     if (&call->op != &op) fail(ACLNN_ERR_PARAM_INVALID, "%s: executor belongs to %s", op.name, call->op.name);
     call->set_workspace(workspace, workspace_size);
     call->check_memory(card_of_stream(stream));
+    if (config().strict && !call->cached) call->check_descriptors();
     prepare(*call);
   } catch (...) {
     ticket->let_go();
