@@ -95,7 +95,7 @@ typedef struct HcclRootInfo {  // 4108 bytes
 // As the official client fills it, observed field by field; it goes on behind these, up to 2240 bytes. An older client
 // gives a size of 32. 0xffffffff and -1 mean "not set".
 #define HCCL_COMM_CONFIG_MAGIC 0xf0f0f0f0u
-typedef struct HcclCommConfig {  // 320 bytes
+typedef struct HcclCommConfig {  // 2240 bytes
   size_t size;
   uint32_t magic;
   uint32_t version;
@@ -111,6 +111,7 @@ typedef struct HcclCommConfig {  // 320 bytes
   uint64_t hcclJobID;
   uint32_t unknown;
   int32_t hcclExecTimeOut;  // seconds
+  char rest[1920];          // version 10 says nothing of it; the official client leaves it as it is
 } HcclCommConfig;
 
 HcclResult HcclAllGather(void* sendBuf, void* recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm,

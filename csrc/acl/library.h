@@ -55,7 +55,7 @@ enum class Provider { cann, softnpu };
 // clang-format off
 #define NPU_ACL_OPERATOR(X)                                                                                            \
   X(CanUsePTACache) X(InitPTACacheThreadLocal) X(UnInitPTACacheThreadLocal) X(PTAFindExecCache)                        \
-  X(SetPTACacheHashKey) X(AddTensorAddrToCachedList) X(aclDestroyAclOpExecutor)
+  X(SetPTACacheHashKey) X(PTAGetExecCache) X(SetPTAHashKey) X(AddTensorAddrToCachedList) X(aclDestroyAclOpExecutor)
 // clang-format on
 
 struct Api {

@@ -24,9 +24,12 @@ namespace npu::ops {
 
 namespace {
 
+// An executor between the phases. Nothing says that it does not look at the descriptors it was made from, so they live
+// until phase two has returned; one from the cache has none.
 struct Prepared {
   aclOpExecutor* executor = nullptr;
   uint64_t workspace_size = 0;
+  std::unique_ptr<Unpacker> descriptors;
 };
 
 C10_NOINLINE void resolve(AclOp& op) {
@@ -46,18 +49,60 @@ C10_NOINLINE void resolve(AclOp& op) {
               reason.find(code_text) == std::string::npos ? code_text : "");
 }
 
-bool cache_usable() {
-  static const bool usable = [] {
+bool has_cache() {
+  static const bool has = [] {
     const auto& api = acl::api();
     return api.InitPTACacheThreadLocal && api.UnInitPTACacheThreadLocal && api.PTAFindExecCache &&
-           api.SetPTACacheHashKey && api.AddTensorAddrToCachedList && api.CanUsePTACache &&
-           api.CanUsePTACache("aclnnAdd");
+           api.SetPTACacheHashKey && api.PTAGetExecCache && api.SetPTAHashKey && api.AddTensorAddrToCachedList &&
+           api.CanUsePTACache;
   }();
-  return usable;
+  return has;
 }
 
-struct CacheScope {
-  ~CacheScope() { acl::api().UnInitPTACacheThreadLocal(); }
+// The provider's executor cache during one call. Note [Cache protocol]: the official client was seen to ask for every
+// call whether its operator may be cached, to list the addresses, to set the key before it searches, and to end behind
+// phase two, or at level 1 when the call leaves the thread. It knows a call by a number where phase one runs on the
+// calling thread, and by its bytes on the consumer. Nothing says that another order works. The key has the stream too,
+// whose context an executor belongs to.
+class CacheScope {
+ public:
+  CacheScope(const AclOp& op, void* const* addresses, size_t count)
+      : open_(has_cache() && acl::api().CanUsePTACache(op.name)) {
+    if (!open_) return;
+    const auto& api = acl::api();
+    api.InitPTACacheThreadLocal();
+    for (size_t i = 0; i < count; i++) api.AddTensorAddrToCachedList(addresses[i]);
+  }
+  ~CacheScope() { end(); }
+  CacheScope(const CacheScope&) = delete;
+  void end() {
+    if (open_) acl::api().UnInitPTACacheThreadLocal();
+    open_ = false;
+  }
+
+  aclOpExecutor* find(const uint64_t* words, size_t count, aclrtStream stream, uint64_t* workspace_size) const {
+    if (!open_) return nullptr;
+    const uint64_t hash = hash_words(words, count, reinterpret_cast<uint64_t>(stream));
+    acl::api().SetPTAHashKey(hash);
+    return acl::api().PTAGetExecCache(hash, workspace_size);
+  }
+  aclOpExecutor* find_by_bytes(uint64_t* words, size_t count, uint64_t* workspace_size) const {
+    if (!open_) return nullptr;
+    auto* key = reinterpret_cast<uint8_t*>(words);
+    acl::api().SetPTACacheHashKey(key, count * 8);
+    return acl::api().PTAFindExecCache(key, count * 8, workspace_size);
+  }
+
+ private:
+  static uint64_t hash_words(const uint64_t* words, size_t count, uint64_t hash) {
+    for (size_t i = 0; i < count; i++) {
+      const auto product = static_cast<unsigned __int128>(hash ^ words[i]) * 0xa0761d6478bd642full;
+      hash = (static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64)) + i;
+    }
+    return hash ? hash : 1;  // 0 stands for none
+  }
+
+  bool open_;
 };
 
 // Note [Word 0]: names the operator, an aligned address of 48 bits; the bits above mix the types of the tensors and
@@ -78,24 +123,10 @@ void tell_determinism(uint64_t word) {
 Prepared build(const AclOp& op, PhaseOne phase_one, const uint64_t* words, void* const* addresses) {
   Prepared p;
   tell_determinism(words[0]);
-  Unpacker arguments(words + 1, addresses);
-  if (const int code = phase_one(op.phase_one, arguments, &p.workspace_size, &p.executor)) phase_one_failed(op, code);
+  p.descriptors = std::make_unique<Unpacker>(words + 1, addresses);
+  if (const int code = phase_one(op.phase_one, *p.descriptors, &p.workspace_size, &p.executor))
+    phase_one_failed(op, code);
   return p;
-}
-
-Prepared prepare(const AclOp& op, PhaseOne phase_one, uint64_t* words, size_t word_count, void* const* addresses,
-                 size_t address_count) {
-  if (!cache_usable()) return build(op, phase_one, words, addresses);
-  const auto& api = acl::api();
-  api.InitPTACacheThreadLocal();
-  CacheScope scope;
-  for (size_t i = 0; i < address_count; i++) api.AddTensorAddrToCachedList(addresses[i]);
-  auto* key = reinterpret_cast<uint8_t*>(words);
-  Prepared p;
-  p.executor = api.PTAFindExecCache(key, word_count * 8, &p.workspace_size);
-  if (C10_LIKELY(p.executor != nullptr)) return p;
-  api.SetPTACacheHashKey(key, word_count * 8);
-  return build(op, phase_one, words, addresses);
 }
 
 void run(const AclOp& op, const Prepared& p, void* workspace, aclrtStream stream) {
@@ -106,29 +137,34 @@ void run(const AclOp& op, const Prepared& p, void* workspace, aclrtStream stream
 // Level 1: only phase two is left to do.
 struct Launch {
   const AclOp* op;
-  Prepared prepared;
+  aclOpExecutor* executor;
+  uint64_t workspace_size;
+  Unpacker* descriptors;  // owned
   void* workspace;
   aclrtStream stream;
 };
 
 void run_launch(void* payload) {
   const auto& l = *static_cast<Launch*>(payload);
-  run(*l.op, l.prepared, l.workspace, l.stream);
+  run(*l.op, {l.executor, l.workspace_size, std::unique_ptr<Unpacker>(l.descriptors)}, l.workspace, l.stream);
 }
 
 // Level 2: the packed call itself, followed by its words and addresses.
 struct PackedCall {
   const AclOp* op;
   PhaseOne phase_one;
-  aclrtStream stream;
   size_t words, addresses;
+  aclrtStream stream;  // the last one: the key in the cache begins here
 };
 
 void run_packed(void* payload) {
   auto& call = *static_cast<PackedCall*>(payload);
   auto* words = reinterpret_cast<uint64_t*>(&call + 1);
   auto* addresses = reinterpret_cast<void**>(words + call.words);
-  const auto p = prepare(*call.op, call.phase_one, words, call.words, addresses, call.addresses);
+  CacheScope cache(*call.op, addresses, call.addresses);
+  Prepared p;
+  p.executor = cache.find_by_bytes(words - 1, call.words + 1, &p.workspace_size);
+  if (!p.executor) p = build(*call.op, call.phase_one, words, addresses);
   if (p.workspace_size == 0) return run(*call.op, p, nullptr, call.stream);
   const auto scratch = task_scratch::reserve(call.stream, p.workspace_size);
   run(*call.op, p, scratch.memory, call.stream);
@@ -136,7 +172,7 @@ void run_packed(void* payload) {
 }
 
 void push_packed(const AclOp& op, PhaseOne phase_one, const Packer& a, aclrtStream stream) {
-  const PackedCall call{&op, phase_one, stream, a.words.size(), a.addresses.size()};
+  const PackedCall call{&op, phase_one, a.words.size(), a.addresses.size(), stream};
   c10::SmallVector<uint64_t, 192> payload;
   const auto append = [&](const void* bytes, size_t words) {
     const auto* first = static_cast<const uint64_t*>(bytes);
@@ -193,7 +229,10 @@ C10_ALWAYS_INLINE static void launch_untraced(AclOp& op, PhaseOne phase_one, Pac
   const aclrtStream stream = current_stream_handle();
   const int level = task_queue::level();
   if (C10_UNLIKELY(level == 2) && known_types().contains(a.words[0])) return push_packed(op, phase_one, a, stream);
-  const auto p = prepare(op, phase_one, a.words.data(), a.words.size(), a.addresses.data(), a.addresses.size());
+  CacheScope cache(op, a.addresses.data(), a.addresses.size());
+  Prepared p;
+  p.executor = cache.find(a.words.data(), a.words.size(), stream, &p.workspace_size);
+  if (C10_UNLIKELY(!p.executor)) p = build(op, phase_one, a.words.data(), a.addresses.data());
   if (C10_UNLIKELY(level == 2)) known_types().add(a.words[0]);
   c10::DataPtr workspace;
   if (p.workspace_size) workspace = caching_allocator::allocate_workspace(p.workspace_size);
@@ -201,8 +240,10 @@ C10_ALWAYS_INLINE static void launch_untraced(AclOp& op, PhaseOne phase_one, Pac
     run(op, p, workspace.get(), stream);
     if (C10_UNLIKELY(task_queue::launch_blocking())) current_stream().synchronize();
   } else {
-    const Launch l{&op, p, workspace.get(), stream};
+    cache.end();
+    const Launch l{&op, p.executor, p.workspace_size, p.descriptors.get(), workspace.get(), stream};
     task_queue::push(&run_launch, &l, sizeof(l));
+    static_cast<void>(p.descriptors.release());  // the task's from here on
   }
 }
 

@@ -26,6 +26,12 @@ namespace {
 //   text          7 | bytes << 8, then the bytes, padded with zeros
 enum Head : uint64_t { kTensor = 1, kTensorList, kScalar, kScalarList, kInts, kBools, kText };
 
+// What a tensor of this rank is called: kernels for images and sequences look at the name. Others are ND.
+constexpr aclFormat plain_format(uint64_t dim) {
+  constexpr aclFormat kNames[] = {ACL_FORMAT_NCL, ACL_FORMAT_NCHW, ACL_FORMAT_NCDHW};
+  return dim >= 3 && dim <= 5 ? kNames[dim - 3] : ACL_FORMAT_ND;
+}
+
 constexpr uint64_t kAddressBits = (uint64_t{1} << 48) - 1;  // of word 0, see Note [Word 0] in executor.cpp
 
 int destroy_tensor(const void* t) { return acl::api().aclDestroyTensor(static_cast<const aclTensor*>(t)); }
@@ -191,7 +197,7 @@ const aclTensor* Unpacker::tensor() {
   else if (dtype == ACL_COMPLEX128)
     item = 16;
   const int64_t storage = bytes / item;
-  const auto format = blocks ? static_cast<aclFormat>(head >> 32 & 0xffff) : ACL_FORMAT_ND;
+  const auto format = blocks ? static_cast<aclFormat>(head >> 32 & 0xffff) : plain_format(dim);
   const int64_t* stored = blocks ? strides + dim + 2 : &storage;
   auto* t = acl::api().aclCreateTensor(sizes, dim, dtype, strides, offset, format, stored,
                                        std::max<uint64_t>(blocks, 1), *address_++);

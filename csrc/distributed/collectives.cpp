@@ -1,5 +1,5 @@
 // The collectives of ProcessGroupHCCL: checks, types and counts, then one launch each.
-#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 
 #include <numeric>
 
@@ -18,6 +18,11 @@ Counts offsets_of(const Counts& counts) {
   Counts offsets(counts.size());
   std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), uint64_t{0});
   return offsets;
+}
+
+// Whether HCCL computes in the type of a tensor; its memory format does not matter to a reduction of all of it.
+bool reduces_in_place(const at::Tensor& tensor) {
+  return tensor.scalar_type() != at::kBool && tensor.scalar_type() != at::kByte;
 }
 
 // Everything that only moves data between ranks, with a share for each: all_to_all with counts. Without counts of what
@@ -53,15 +58,20 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::allreduce(Tensors& tensors, const c1
   const Format format = reducing(tensor.scalar_type(), opts.reduceOp);
   const HcclReduceOp op = reduction(opts.reduceOp, tensor.scalar_type());
   Launch call{OpType::ALLREDUCE, "hccl:all_reduce", {tensor}, {tensor}, opts.asyncOp, opts.timeout};
+  auto room = std::make_shared<at::Tensor>();
   call.prepare = [=, this, asked = opts.reduceOp](Tensors& made) {
     const at::Tensor& input = made.emplace_back(scaled_input(tensor, asked, size_));
-    return [=, from = input.data_ptr(), to = tensor.data_ptr(), n = count(tensor, format)](HcclComm comm,
-                                                                                           aclrtStream stream) {
+    *room = reduces_in_place(tensor) ? tensor : room_for_reduction(tensor);
+    return [=, from = input.data_ptr(), to = room->data_ptr(), n = count(tensor, format)](HcclComm comm,
+                                                                                          aclrtStream stream) {
       HCCL_CHECK(hccl::api().HcclAllReduce(from, to, n, format.type, op, comm, stream));
     };
   };
-  if (opts.reduceOp.op_ == c10d::ReduceOp::AVG)
-    call.after = [=, this, op = opts.reduceOp]() mutable { scale_output(tensor, op, size_); };
+  if (opts.reduceOp.op_ == c10d::ReduceOp::AVG || !reduces_in_place(tensor))
+    call.after = [=, this, op = opts.reduceOp]() mutable {
+      scale_output(*room, op, size_);
+      take_from_room(*room, tensor);
+    };
   return launch(std::move(call));
 }
 
@@ -94,14 +104,20 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::reduce(Tensors& tensors, const c10d:
   const Format format = reducing(tensor.scalar_type(), opts.reduceOp);
   const HcclReduceOp op = reduction(opts.reduceOp, tensor.scalar_type());
   Launch call{OpType::REDUCE, "hccl:reduce", {tensor}, {tensor}, opts.asyncOp, opts.timeout};
+  auto room = std::make_shared<at::Tensor>();
   call.prepare = [=, this, asked = opts.reduceOp, root = static_cast<uint32_t>(opts.rootRank)](Tensors& made) {
     const at::Tensor& input = made.emplace_back(scaled_input(tensor, asked, size_));
-    return [=, from = input.data_ptr(), to = tensor.data_ptr(), n = count(tensor, format)](HcclComm comm,
-                                                                                           aclrtStream stream) {
+    *room = reduces_in_place(tensor) ? tensor : room_for_reduction(tensor);
+    return [=, from = input.data_ptr(), to = room->data_ptr(), n = count(tensor, format)](HcclComm comm,
+                                                                                          aclrtStream stream) {
       HCCL_CHECK(hccl::api().HcclReduce(from, to, n, format.type, op, root, comm, stream));
     };
   };
-  if (rank_ == opts.rootRank) call.after = [=, this, op = opts.reduceOp]() mutable { scale_output(tensor, op, size_); };
+  if (rank_ == opts.rootRank)
+    call.after = [=, this, op = opts.reduceOp]() mutable {
+      scale_output(*room, op, size_);
+      take_from_room(*room, tensor);
+    };
   return launch(std::move(call));
 }
 
@@ -163,14 +179,19 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::_reduce_scatter_base(at::Tensor& out
   const Format format = reducing(input.scalar_type(), opts.reduceOp);
   const HcclReduceOp op = reduction(opts.reduceOp, input.scalar_type());
   Launch call{OpType::_REDUCE_SCATTER_BASE, "hccl:reduce_scatter", {input}, {output}, opts.asyncOp, opts.timeout};
+  auto room = std::make_shared<at::Tensor>();
   call.prepare = [=, this, asked = opts.reduceOp](Tensors& made) {
     const at::Tensor& scaled = made.emplace_back(scaled_input(input, asked, size_));
-    return [=, from = scaled.data_ptr(), to = output.data_ptr(), n = count(output, format)](HcclComm comm,
-                                                                                            aclrtStream stream) {
+    *room = reduces_in_place(output) ? output : room_for_reduction(output);
+    return [=, from = scaled.data_ptr(), to = room->data_ptr(), n = count(output, format)](HcclComm comm,
+                                                                                           aclrtStream stream) {
       HCCL_CHECK(hccl::api().HcclReduceScatter(from, to, n, format.type, op, comm, stream));
     };
   };
-  call.after = [=, this, op = opts.reduceOp]() mutable { scale_output(output, op, size_); };
+  call.after = [=, this, op = opts.reduceOp]() mutable {
+    scale_output(*room, op, size_);
+    take_from_room(*room, output);
+  };
   return launch(std::move(call));
 }
 
@@ -189,7 +210,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::reduce_scatter(Tensors& outputs, std
   Launch call{OpType::REDUCE_SCATTER, "hccl:reduce_scatter", inputs[0], {output}, opts.asyncOp, opts.timeout};
   call.prepare = [=, this, asked = opts.reduceOp, sources = inputs[0]](Tensors& made) -> Call {
     const at::Tensor& all = made.emplace_back(scaled_input(flat(sources), asked, size_));
-    *room = room_for(output);
+    *room = room_for_reduction(output);
     void *from = all.data_ptr(), *to = room->data_ptr();
     return [=, own = count(output, format), offsets = offsets_of(counts)](HcclComm comm, aclrtStream stream) {
       const auto& api = hccl::api();
@@ -199,8 +220,8 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::reduce_scatter(Tensors& outputs, std
     };
   };
   call.after = [=, this, op = opts.reduceOp]() mutable {
+    scale_output(*room, op, size_);
     take_from_room(*room, output);
-    scale_output(output, op, size_);
   };
   return launch(std::move(call));
 }
@@ -317,31 +338,36 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::reduce_scatter_uneven(at::Tensor& ou
   TORCH_CHECK_VALUE(counts[rank_] == count(output, format), "the output does not have the size of this rank's split");
   Launch call{OpType::_REDUCE_SCATTER_BASE, "hccl:reduce_scatter_uneven", {input}, {output}, async,
               c10d::kUnsetTimeout};
+  auto room = std::make_shared<at::Tensor>();
   call.prepare = [=, this](Tensors& made) {
     const at::Tensor& scaled = made.emplace_back(scaled_input(input, op, size_));
-    return [=, from = scaled.data_ptr(), to = output.data_ptr(), own = count(output, format),
+    *room = reduces_in_place(output) ? output : room_for_reduction(output);
+    return [=, from = scaled.data_ptr(), to = room->data_ptr(), own = count(output, format),
             offsets = offsets_of(counts)](HcclComm comm, aclrtStream stream) {
       HCCL_CHECK(hccl::api().HcclReduceScatterV(from, counts.data(), offsets.data(), to, own, format.type, hccl_op,
                                                 comm, stream));
     };
   };
-  call.after = [=, this]() mutable { scale_output(output, op, size_); };
+  call.after = [=, this]() mutable {
+    scale_output(*room, op, size_);
+    take_from_room(*room, output);
+  };
   return launch(std::move(call));
 }
 
-// An all_reduce of one element, for which the host waits.
+// An all_reduce of one element, for which the host waits; a sum of numbers, as every HCCL can do it.
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::barrier(const c10d::BarrierOptions& opts) {
   c10::DeviceIndex index = any_device();
   if (!opts.device_ids.empty()) index = checked_device(opts.device_ids.front());
   if (opts.device) index = opts.device->index();
   DeviceGuard guard(index);
   const at::Tensor token =
-      at::empty({1}, at::TensorOptions().dtype(at::kByte).device(c10::DeviceType::PrivateUse1, index));
+      at::ones({1}, at::TensorOptions().dtype(at::kFloat).device(c10::DeviceType::PrivateUse1, index));
   Launch call{OpType::BARRIER, "hccl:barrier", {token}, {token}, opts.asyncOp, opts.timeout};
   call.barrier = true;
   call.prepare = [=](Tensors&) {
     return [data = token.data_ptr()](HcclComm comm, aclrtStream stream) {
-      HCCL_CHECK(hccl::api().HcclAllReduce(data, data, 1, HCCL_DATA_TYPE_UINT8, HCCL_REDUCE_MAX, comm, stream));
+      HCCL_CHECK(hccl::api().HcclAllReduce(data, data, 1, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM, comm, stream));
     };
   };
   return launch(std::move(call));

@@ -46,6 +46,8 @@ std::optional<HcclDataType> number_of(at::ScalarType type) {
   }
 }
 
+bool is_byte(at::ScalarType type) { return type == at::kBool || type == at::kByte; }
+
 bool is_bitwise(c10d::ReduceOp::RedOpType op) {
   return op == c10d::ReduceOp::BAND || op == c10d::ReduceOp::BOR || op == c10d::ReduceOp::BXOR;
 }
@@ -67,6 +69,7 @@ Format moving(at::ScalarType type) {
 }
 
 Format reducing(at::ScalarType type, const c10d::ReduceOp& op) {
+  if (is_byte(type)) return {HCCL_DATA_TYPE_INT32};
   if (const auto number = number_of(type)) return {*number};
   const bool sums =
       op.op_ == c10d::ReduceOp::SUM || op.op_ == c10d::ReduceOp::AVG || op.op_ == c10d::ReduceOp::PREMUL_SUM;
@@ -105,7 +108,9 @@ HcclReduceOp reduction(const c10d::ReduceOp& op, at::ScalarType type) {
   }
 }
 
-at::Tensor scaled_input(const at::Tensor& input, const c10d::ReduceOp& op, int ranks) {
+at::Tensor scaled_input(const at::Tensor& given, const c10d::ReduceOp& op, int ranks) {
+  const at::Tensor input =
+      is_byte(given.scalar_type()) && given.device().is_privateuseone() ? given.to(at::kInt) : given;
   if (op.op_ == c10d::ReduceOp::AVG && input.scalar_type() == at::kHalf) return at::div(input, ranks);
   if (op.op_ != c10d::ReduceOp::PREMUL_SUM) return input;
   const auto* factor = static_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
@@ -224,6 +229,10 @@ void copy_from_flat(const at::Tensor& source, std::vector<at::Tensor>& tensors) 
 
 at::Tensor room_for(const at::Tensor& output) {
   return output.is_contiguous() ? output : at::empty(output.sizes(), output.options());
+}
+
+at::Tensor room_for_reduction(const at::Tensor& output) {
+  return is_byte(output.scalar_type()) ? at::empty(output.sizes(), output.options().dtype(at::kInt)) : room_for(output);
 }
 
 void take_from_room(const at::Tensor& room, at::Tensor& output) {

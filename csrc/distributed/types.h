@@ -19,7 +19,8 @@ struct Format {
 
 // For operations that only move data: any type, by its size where HCCL has no number for it.
 Format moving(at::ScalarType type);
-// For reductions: throws for types without arithmetic in HCCL. Complex numbers are pairs, and can only be summed.
+// For reductions: throws for types without arithmetic in HCCL. Complex numbers are pairs, and can only be summed; bool
+// and uint8 are reduced as int32, so that scaled_input() makes other memory of them, and the result needs room.
 Format reducing(at::ScalarType type, const c10d::ReduceOp& op);
 // AVG and PREMUL_SUM are sums here, their scaling is done around them; a sum of booleans is "or". Throws for bitwise
 // ones.
@@ -54,6 +55,7 @@ std::vector<uint64_t> counts_of(const at::Tensor& tensor, const std::vector<int6
 at::Tensor flat(const std::vector<at::Tensor>& tensors);  // a copy, end to end
 void copy_from_flat(const at::Tensor& source, std::vector<at::Tensor>& tensors);
 at::Tensor room_for(const at::Tensor& output);  // for one of them: the output itself unless its format is another
+at::Tensor room_for_reduction(const at::Tensor& output);  // the same, and unless its type is another in HCCL
 void take_from_room(const at::Tensor& room, at::Tensor& output);
 
 }  // namespace npu::distributed

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "acl/library.h"
 #include "memory/allocator_config.h"
 #include "memory/units.h"
 
@@ -28,7 +29,13 @@ void absorb(Block* left, Block* right) {
   delete right;
 }
 
+// Kernels of the chips before Ascend950 may read so much beyond their last element: the official allocator leaves it
+// behind every block. softnpu's do not, and memory is counted there as with CUDA.
+constexpr size_t kBehind = 32;
+
 size_t round_size(size_t bytes) {
+  static const size_t behind = acl::provider() == acl::Provider::cann ? kBehind : 0;
+  bytes += behind;
   if (C10_UNLIKELY(settings::rounds_to_power_of_two())) {
     const size_t divisions = Config::roundup_power2_divisions(bytes);
     if (divisions > 1 && bytes > kMinBlockSize * divisions) return round_up(bytes, std::bit_floor(bytes) / divisions);

@@ -6,6 +6,8 @@
 #include <ATen/native/Resize.h>
 #include <ATen/native/im2col_shape_check.h>
 
+#include <numeric>
+
 namespace npu::ops {
 
 Target::Target(const Tensor& out, const Spec& spec, std::initializer_list<const Tensor*> inputs, Type type)
@@ -46,6 +48,13 @@ Spec iterated(at::ScalarType dtype, std::initializer_list<const Tensor*> operand
   Spec spec = sized(out.sizes(), dtype);
   spec.strides.append(out.strides().begin(), out.strides().end());
   return spec;
+}
+
+c10::DimVector every_dim(const Tensor& t, at::OptionalIntArrayRef dims) {
+  if (dims.has_value() && !dims->empty()) return c10::DimVector(*dims);
+  c10::DimVector all(t.dim());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 Spec reduced(const Tensor& t, at::OptionalIntArrayRef dims, bool keepdim, at::ScalarType dtype) {

@@ -86,6 +86,9 @@ inline Spec with_dim(const Tensor& t, int64_t dim, int64_t length) {
 }
 
 Spec reduced(const Tensor& t, at::OptionalIntArrayRef dims, bool keepdim, at::ScalarType dtype);
+// The dimensions of a reduction as operators take them: every one by its number, or an empty list, for all of them.
+c10::DimVector every_dim(const Tensor& t, at::OptionalIntArrayRef dims = std::nullopt);
+inline at::IntArrayRef or_empty(at::OptionalIntArrayRef dims) { return dims.has_value() ? *dims : at::IntArrayRef(); }
 
 inline at::ScalarType real_type(at::ScalarType t) { return c10::toRealValueType(t); }
 inline at::ScalarType real_type(const Tensor& t) { return real_type(t.scalar_type()); }
@@ -164,6 +167,7 @@ int64_t scatter_mode(std::string_view reduce);                    // 1 sum, 2 pr
 int64_t qr_mode(std::string_view mode);                           // 0 reduced, 1 complete, 2 only r
 // Absent scales and bounds are passed as a number that stands for "none".
 inline double or_zero(std::optional<double> scale) { return scale.value_or(0.0); }
+inline double or_minus_one(std::optional<double> scale) { return scale.value_or(-1.0); }
 std::vector<c10::Scalar> scalars(std::optional<c10::ArrayRef<double>> values);
 
 }  // namespace npu::ops

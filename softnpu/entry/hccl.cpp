@@ -1,6 +1,7 @@
 // Collectives between cards: the communicators' life and errors. The operations themselves are in collective.cpp.
 #include "entry/hccl_guard.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -42,7 +43,7 @@ HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootI
                                       HcclCommConfig* config, HcclComm* comm) {
   return hccl_guard("HcclCommInitRootInfoConfig", [&] {
     required(comm, "comm");
-    required(config, "config");
+    softnpu::note_bytes("config", required(config, "config"), std::min<size_t>(config->size, 4096));
     *comm = Communicator::publish(softnpu::comm::create_from_root_info(unwrap(rootInfo), nRanks, rank, config));
   });
 }

@@ -26,6 +26,7 @@ void check_policy(aclrtMemMallocPolicy policy) {
 aclError allocate_device(const char* entry, void** address, size_t size, aclrtMemMallocPolicy policy) {
   return guard(entry, [&] {
     required(address, "devPtr");
+    note("size", size), note("policy", policy);
     const int card = current_context().card;
     check_policy(policy);
     if (size == 0) fail(ACL_ERROR_RT_PARAM_INVALID, "size is 0");
@@ -108,17 +109,26 @@ aclError aclrtHostUnregister(void* address) {
 }
 
 aclError aclrtMemcpy(void* dst, size_t max, const void* src, size_t count, aclrtMemcpyKind kind) {
-  return guard("aclrtMemcpy", [&] { copy({dst, max, src, count, kind}); });
+  return guard("aclrtMemcpy", [&] {
+    note("count", count), note("kind", kind);
+    copy({dst, max, src, count, kind});
+  });
 }
 
 aclError aclrtMemcpyAsync(void* dst, size_t max, const void* src, size_t count, aclrtMemcpyKind kind,
                           aclrtStream stream) {
-  return guard("aclrtMemcpyAsync", [&] { copy_async({dst, max, src, count, kind}, stream); });
+  return guard("aclrtMemcpyAsync", [&] {
+    note("count", count), note("kind", kind), note("stream", stream);
+    copy_async({dst, max, src, count, kind}, stream);
+  });
 }
 
 aclError aclrtMemcpyAsyncWithCondition(void* dst, size_t max, const void* src, size_t count, aclrtMemcpyKind kind,
                                        aclrtStream stream) {
-  return guard("aclrtMemcpyAsyncWithCondition", [&] { copy_async({dst, max, src, count, kind}, stream); });
+  return guard("aclrtMemcpyAsyncWithCondition", [&] {
+    note("count", count), note("kind", kind), note("stream", stream);
+    copy_async({dst, max, src, count, kind}, stream);
+  });
 }
 
 aclError aclrtMemcpyBatch(void** dsts, size_t* max, void** srcs, size_t* sizes, size_t count, aclrtMemcpyBatchAttr*,
@@ -134,11 +144,17 @@ aclError aclrtMemcpyBatchAsync(void** dsts, size_t* max, void** srcs, size_t* si
 }
 
 aclError aclrtMemset(void* address, size_t max, int32_t value, size_t count) {
-  return guard("aclrtMemset", [&] { fill(address, max, value, count); });
+  return guard("aclrtMemset", [&] {
+    note("value", value), note("count", count);
+    fill(address, max, value, count);
+  });
 }
 
 aclError aclrtMemsetAsync(void* address, size_t max, int32_t value, size_t count, aclrtStream stream) {
-  return guard("aclrtMemsetAsync", [&] { fill_async(address, max, value, count, stream); });
+  return guard("aclrtMemsetAsync", [&] {
+    note("value", value), note("count", count), note("stream", stream);
+    fill_async(address, max, value, count, stream);
+  });
 }
 
 aclError aclrtGetMemInfo(aclrtMemAttr attribute, size_t* free, size_t* total) {

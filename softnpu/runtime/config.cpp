@@ -78,6 +78,7 @@ Config read_environment() {
   }
   c.trace = read_switch(c, "SOFTNPU_TRACE");
   c.strict = read_switch(c, "SOFTNPU_STRICT");
+  c.cache_limit = read_int(c, "ACLNN_CACHE_LIMIT", c.cache_limit, 0, 10'000'000);
   c.connect_timeout = read_int(c, "HCCL_CONNECT_TIMEOUT", 120, 1, 7 * 24 * 3600);
   c.exec_timeout = read_int(c, "HCCL_EXEC_TIMEOUT", 1800, 0, INT_MAX);
   if (variable("ASCEND_GLOBAL_LOG_LEVEL")) {
@@ -130,6 +131,8 @@ std::vector<int> parse_visible_devices(const char* text, int devices) {
   }
   return cards;
 }
+
+const char* record_file() { return variable("SOFTNPU_RECORD"); }
 
 const Config& config() {
   static const Config* const c = new Config(read_environment());  // leaked: threads may outlive static destruction

@@ -22,7 +22,9 @@ constexpr int kMaxCards = 64;
 // | SOFTNPU_THREADS           | see right   | threads of one kernel; default OMP_NUM_THREADS, else the usable cores  |
 // | SOFTNPU_WORKSPACE         | (unset)     | all: every operator asks for a workspace                               |
 // | SOFTNPU_TRACE             | 0           | 1: one line on stderr for each task that runs                          |
+// | SOFTNPU_RECORD            | (unset)     | a file that every call of a client is written to; see record.h         |
 // | SOFTNPU_STRICT            | 0           | 1: refuse what the chip is known to refuse; new memory has a pattern   |
+// | ACLNN_CACHE_LIMIT         | 8192        | executors that a thread keeps in the executor cache; 0: none           |
 // | HCCL_CONNECT_TIMEOUT      | 120         | seconds for all ranks to come together when a communicator is made     |
 // | HCCL_EXEC_TIMEOUT         | 1800        | seconds a collective waits for the other ranks; 0: for ever            |
 // | ASCEND_RT_VISIBLE_DEVICES | (unset)     | which cards the process sees, in which order, as CANN has it           |
@@ -38,6 +40,7 @@ struct Config {
   bool workspace_all = false;
   bool trace = false;
   bool strict = false;
+  int cache_limit = 8192;
   int connect_timeout = 120;  // seconds
   int exec_timeout = 1800;    // seconds, 0: none
   int log_level = 4;          // above every level: silent
@@ -48,6 +51,9 @@ struct Config {
 
 // Read at the first call and constant from then on. Never throws: see `error`.
 const Config& config();
+
+// SOFTNPU_RECORD, or NULL. Apart from config(), which the first call reads: this is asked for when the library is loaded.
+const char* record_file();
 
 // As config(), but throws Failure(507008) when a variable is wrong.
 const Config& checked_config();

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "record.h"
+
 #pragma GCC visibility push(default)
 namespace softnpu {
 
@@ -30,10 +32,8 @@ extern bool g_forked;
 inline bool forked() noexcept { return g_forked; }
 int refuse_forked(const char* entry) noexcept;
 
-// Runs the body of a C entry point: 0, or the code of whatever it threw, with the message remembered.
 template <class Body>
-int guard(const char* entry, Body&& body) noexcept {
-  if (__builtin_expect(forked(), false)) return refuse_forked(entry);
+int guarded(const char* entry, Body&& body) noexcept {
   try {
     body();
     return 0;
@@ -50,6 +50,17 @@ int guard(const char* entry, Body&& body) noexcept {
     remember(entry, 507000, "unknown C++ exception");
     return 507000;
   }
+}
+
+// Runs the body of a C entry point: 0, or the code of whatever it threw, with the message remembered.
+template <class Body>
+int guard(const char* entry, Body&& body) noexcept {
+  if (__builtin_expect(forked(), false)) return refuse_forked(entry);
+  if (__builtin_expect(recording(), false)) {
+    const RecordedCall call(entry);
+    return call.end(guarded(entry, std::forward<Body>(body)));
+  }
+  return guarded(entry, std::forward<Body>(body));
 }
 
 }  // namespace softnpu

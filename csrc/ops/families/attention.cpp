@@ -124,6 +124,7 @@ Tensor triangle(const Tensor& like) {
 struct Masks {
   std::optional<Tensor> added, hidden;
   int64_t sparse_mode = 0;
+  int64_t next_tokens = kAllTokens;
 };
 
 Masks masks(const Tensor& query, const Tensor& key, const std::optional<Tensor>& bias, bool causal) {
@@ -136,6 +137,7 @@ Masks masks(const Tensor& query, const Tensor& key, const std::optional<Tensor>&
   if (causal) {
     m.hidden = triangle(query);
     m.sparse_mode = 2;
+    m.next_tokens = 0;
   }
   return m;
 }
@@ -157,15 +159,15 @@ Forward attention(const Tensor& query, const Tensor& key, const Tensor& value, c
   const auto m = masks(query, key, bias, causal);
   const auto out = empty_same(q, q.scalar_type());
   const auto max = empty({query.size(0), query.size(1), query.size(2), kRepeats}, at::kFloat),
-             sum = empty_same(max, at::kFloat);
+             sum = empty_same(max, at::kFloat), nothing = empty({0}, q.scalar_type());
   if (m.added)
-    NPU_EXEC(aclnnFlashAttentionScoreV2, q, k, v, m.added, std::nullopt, std::nullopt, m.hidden, std::nullopt,
-             std::nullopt, std::nullopt, scale_of(q, scale), 1.0, kAllTokens, kAllTokens, query.size(1), layout.name(),
-             int64_t{0}, m.sparse_mode, kAfterScaling, max, sum, std::nullopt, out);
+    NPU_EXEC(aclnnFlashAttentionScoreV2, q, k, v, m.added, std::nullopt, std::nullopt, m.hidden, at::IntArrayRef(),
+             std::nullopt, std::nullopt, scale_of(q, scale), 1.0, kAllTokens, m.next_tokens, query.size(1),
+             layout.name(), int64_t{0}, m.sparse_mode, kAfterScaling, max, sum, nothing, out);
   else
-    NPU_EXEC(aclnnFlashAttentionScore, q, k, v, std::nullopt, std::nullopt, std::nullopt, m.hidden, std::nullopt,
-             scale_of(q, scale), 1.0, kAllTokens, kAllTokens, query.size(1), layout.name(), int64_t{0}, m.sparse_mode,
-             max, sum, std::nullopt, out);
+    NPU_EXEC(aclnnFlashAttentionScore, q, k, v, std::nullopt, std::nullopt, std::nullopt, m.hidden, at::IntArrayRef(),
+             scale_of(q, scale), 1.0, kAllTokens, m.next_tokens, query.size(1), layout.name(), int64_t{0},
+             m.sparse_mode, max, sum, nothing, out);
   const auto logsumexp = max.select(-1, 0) + sum.select(-1, 0).log();
   return {layout.view(out), logsumexp, {}, {}, query.size(2), key.size(2), {}, {}, {}};
 }
@@ -181,16 +183,16 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
   const auto m = masks(query, key, bias, causal);
   const auto max = logsumexp.unsqueeze(-1).expand({-1, -1, -1, kRepeats}).contiguous(), sum = at::ones_like(max);
   const auto dq = empty_same(q, q.scalar_type()), dk = empty_same(k, k.scalar_type()),
-             dv = empty_same(v, v.scalar_type());
+             dv = empty_same(v, v.scalar_type()), nothing = empty({0}, q.scalar_type());
   if (m.added)
     NPU_EXEC(aclnnFlashAttentionScoreGradV2, q, k, v, layout.dense(grad), m.added, std::nullopt, std::nullopt, m.hidden,
-             max, sum, std::nullopt, layout.dense(out), std::nullopt, std::nullopt, std::nullopt, scale_of(q, scale),
-             1.0, kAllTokens, kAllTokens, query.size(1), layout.name(), int64_t{0}, m.sparse_mode, kAfterScaling, dq,
-             dk, dv, std::nullopt);
+             max, sum, nothing, layout.dense(out), at::IntArrayRef(), std::nullopt, std::nullopt, scale_of(q, scale),
+             1.0, kAllTokens, m.next_tokens, query.size(1), layout.name(), int64_t{0}, m.sparse_mode, kAfterScaling, dq,
+             dk, dv, nothing);
   else
     NPU_EXEC(aclnnFlashAttentionScoreGrad, q, k, v, layout.dense(grad), std::nullopt, std::nullopt, std::nullopt,
-             m.hidden, max, sum, std::nullopt, layout.dense(out), std::nullopt, scale_of(q, scale), 1.0, kAllTokens,
-             kAllTokens, query.size(1), layout.name(), int64_t{0}, m.sparse_mode, dq, dk, dv, std::nullopt);
+             m.hidden, max, sum, nothing, layout.dense(out), at::IntArrayRef(), scale_of(q, scale), 1.0, kAllTokens,
+             m.next_tokens, query.size(1), layout.name(), int64_t{0}, m.sparse_mode, dq, dk, dv, nothing);
   return {layout.view(dq), layout.view(dk), layout.view(dv), {}};
 }
 

@@ -19,14 +19,26 @@ std::vector<int64_t> output_sizes(const Tensor& input, const Tensor& weight, at:
                     : at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
 }
 
-Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, at::IntArrayRef stride,
-                   at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding,
-                   int64_t groups) {
+// Whether these are images of one row and may be sequences: upstream makes the one of the other, and the operator has
+// names for both.
+bool are_sequences(const Tensor& input, const Tensor& weight, at::IntArrayRef stride, at::IntArrayRef padding,
+                   at::IntArrayRef dilation, at::IntArrayRef output_padding) {
+  return input.dim() == 4 && input.size(2) == 1 && weight.size(2) == 1 && stride[0] == 1 && padding[0] == 0 &&
+         dilation[0] == 1 && output_padding[0] == 0 && input.is_contiguous() && weight.is_contiguous();
+}
+
+Tensor forward(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, at::IntArrayRef stride,
+               at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding,
+               int64_t groups) {
   CardGuard guard(input);
   check_same_device("convolution", {&input, &weight});
   // In the words that upstream has for the bias, which it checks itself.
   TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.dtype().name(), ") and weight type (",
               weight.dtype().name(), ") should be the same");
+  if (are_sequences(input, weight, stride, padding, dilation, output_padding))
+    return forward(input.squeeze(2), weight.squeeze(2), bias, stride.slice(1), padding.slice(1), dilation.slice(1),
+                   transposed, output_padding.slice(1), groups)
+        .unsqueeze(2);
   auto out = empty(output_sizes(input, weight, stride, padding, dilation, transposed, output_padding, groups),
                    input.scalar_type(), at::native::_conv_suggest_memory_format_impl(input, weight, /*enabled=*/true));
   if (out.numel() == 0) return out;
@@ -35,20 +47,25 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
   return out;
 }
 
-std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_output, const Tensor& input,
-                                                        const Tensor& weight, at::IntArrayRef stride,
-                                                        at::IntArrayRef padding, at::IntArrayRef dilation,
-                                                        bool transposed, at::IntArrayRef output_padding, int64_t groups,
-                                                        std::array<bool, 3> mask) {
+std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& grad_output, const Tensor& input, const Tensor& weight,
+                                            at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                                            bool transposed, at::IntArrayRef output_padding, int64_t groups,
+                                            std::array<bool, 3> mask) {
   CardGuard guard(input);
+  if (are_sequences(input, weight, stride, padding, dilation, output_padding) && grad_output.size(2) == 1) {
+    auto [x, w, b] = backward(grad_output.squeeze(2), input.squeeze(2), weight.squeeze(2), stride.slice(1),
+                              padding.slice(1), dilation.slice(1), transposed, output_padding.slice(1), groups, mask);
+    return {mask[0] ? x.unsqueeze(2) : x, mask[1] ? w.unsqueeze(2) : w, b};
+  }
   const int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
   Tensor grad_input, grad_weight, grad_bias;
   if (mask[0]) grad_input = at::empty_like(input);
   if (mask[1]) grad_weight = at::empty_like(weight);
-  if (mask[2]) grad_bias = empty({channels}, grad_output.scalar_type());
-  NPU_EXEC(aclnnConvolutionBackward, grad_output, input, weight, at::IntArrayRef(channels), stride, padding, dilation,
+  grad_bias = empty({channels}, grad_output.scalar_type());  // the operator wants it, and writes it if the mask says so
+  const int64_t biases = mask[2] ? channels : 0;
+  NPU_EXEC(aclnnConvolutionBackward, grad_output, input, weight, at::IntArrayRef(biases), stride, padding, dilation,
            transposed, output_padding, groups, mask, convolution_math_type(), grad_input, grad_weight, grad_bias);
-  return {grad_input, grad_weight, grad_bias};
+  return {grad_input, grad_weight, mask[2] ? grad_bias : Tensor()};
 }
 
 // The kernel that upstream chooses for CPU and CUDA, callable by its name. Its gradient is convolution_backward.
@@ -71,8 +88,8 @@ Tensor& transposed2d_out(const Tensor& self, const Tensor& weight, at::IntArrayR
 }  // namespace
 
 NPU_REGISTER(convolution) {
-  manual("aten::convolution_overrideable", "", &convolution);
-  manual("aten::convolution_backward_overrideable", "", &convolution_backward);
+  manual("aten::convolution_overrideable", "", &forward);
+  manual("aten::convolution_backward_overrideable", "", &backward);
   manual("aten::slow_conv_transpose2d", "", &transposed2d);
   manual("aten::slow_conv_transpose2d", "out", &transposed2d_out);
 }

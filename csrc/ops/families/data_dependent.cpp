@@ -54,7 +54,7 @@ bool all_equal(const Tensor& self, const Tensor& other) {
   if (self.sizes() != other.sizes()) return false;
   if (self.numel() == 0) return true;
   CardGuard guard(self);
-  auto out = empty({}, at::kBool);
+  auto out = empty({1}, at::kBool);
   NPU_EXEC(aclnnEqual, self, other, out);
   return out.item<bool>();
 }

@@ -2,9 +2,18 @@
 
 #include <ATen/ops/matmul.h>
 
+#include "aclnn/op.h"
 #include "ops/checks/custom.h"
+#include "ops/tensor.h"
 
 namespace npu::ops {
+
+Tensor class_weights(const std::optional<Tensor>& weight, const Tensor& self) {
+  if (weight.has_value() && weight->defined()) return *weight;
+  auto ones = empty({self.size(self.dim() == 1 ? 0 : 1)}, self.scalar_type());
+  NPU_EXEC(aclnnInplaceOne, ones);
+  return ones;
+}
 
 void check_broadcast(const char* op, const char* argument, const std::optional<Tensor>& t, const Tensor& x) {
   if (!t) return;

@@ -1,4 +1,4 @@
-// What the rows of softmax, losses and sampling check before they launch. Sizes may be symbolic.
+// What the rows of softmax, losses and sampling check and prepare before they launch. Sizes may be symbolic.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,6 +9,8 @@ namespace npu::ops {
 
 using at::Tensor;
 
+// The weights of the classes, the second dimension of `self` or its only one: the operators want them, ones if need be.
+Tensor class_weights(const std::optional<Tensor>& weight, const Tensor& self);
 // `t` broadcasts to the shape of `x`.
 void check_broadcast(const char* op, const char* argument, const std::optional<Tensor>& t, const Tensor& x);
 // The same for a mask, unless it is the fixed one, which needs as many rows as columns.

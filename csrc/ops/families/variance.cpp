@@ -38,7 +38,7 @@ Tensor& var_out(const Tensor& self, Dims dim, const Correction& correction, bool
   check(self, "std and var");
   const Freedom freedom(correction);
   Target target(out, reduced(self, dim, keepdim, real_type(self)));
-  NPU_EXEC(aclnnVarCorrection, self, dim, freedom.launched(), keepdim, target.tensor());
+  NPU_EXEC(aclnnVarCorrection, self, or_empty(dim), freedom.launched(), keepdim, target.tensor());
   if (!freedom.whole) target.tensor().mul_(freedom.factor(self, target.tensor()));
   target.finish();
   return out;
@@ -49,7 +49,7 @@ Tensor& std_out(const Tensor& self, Dims dim, const Correction& correction, bool
   check(self, "std and var");
   const Freedom freedom(correction);
   Target target(out, reduced(self, dim, keepdim, real_type(self)));
-  NPU_EXEC(aclnnStd, self, dim, freedom.launched(), keepdim, target.tensor());
+  NPU_EXEC(aclnnStd, self, every_dim(self, dim), freedom.launched(), keepdim, target.tensor());
   if (!freedom.whole) target.tensor().mul_(std::sqrt(freedom.factor(self, target.tensor())));
   target.finish();
   return out;
@@ -73,7 +73,7 @@ std::tuple<Tensor, Tensor> var_mean(const Tensor& self, Dims dim, const Correcti
   const Freedom freedom(correction);
   auto var = make(reduced(self, dim, keepdim, real_type(self))),
        mean = make(reduced(self, dim, keepdim, self.scalar_type()));
-  NPU_EXEC(aclnnVarMean, self, dim, freedom.launched(), keepdim, var, mean);
+  NPU_EXEC(aclnnVarMean, self, every_dim(self, dim), freedom.launched(), keepdim, var, mean);
   if (!freedom.whole) var.mul_(freedom.factor(self, var));
   return {var, mean};
 }
@@ -84,7 +84,7 @@ std::tuple<Tensor, Tensor> std_mean(const Tensor& self, Dims dim, const Correcti
   const Freedom freedom(correction);
   auto std = make(reduced(self, dim, keepdim, real_type(self))),
        mean = make(reduced(self, dim, keepdim, self.scalar_type()));
-  NPU_EXEC(aclnnStdMeanCorrection, self, dim, freedom.launched(), keepdim, std, mean);
+  NPU_EXEC(aclnnStdMeanCorrection, self, every_dim(self, dim), freedom.launched(), keepdim, std, mean);
   if (!freedom.whole) std.mul_(std::sqrt(freedom.factor(self, std)));
   return {std, mean};
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "aclnn.h"
+#include "runtime/config.h"
 #include "runtime/error.h"
 
 #define SOFTNPU_EXPORT extern "C" __attribute__((visibility("default")))
@@ -15,7 +16,6 @@ namespace softnpu::kernels::cache {
 
 namespace {
 
-constexpr size_t kMostPlans = 8192;  // per thread; beyond it the thread starts over
 constexpr size_t kMostCalls = 32;    // in flight under one key; further ones are not kept
 constexpr size_t kNewcomers = 1024;  // keys that came once
 
@@ -89,6 +89,21 @@ Plan* find(Thread& t, uint64_t hash, const uint8_t* key, size_t size) {
   return plan->key.size() == size && memcmp(plan->key.data(), key, size) == 0 ? plan : nullptr;
 }
 
+// A call of the cache's own functions in a recording: they have no code to give, so 1 stands for yes.
+template <class Body>
+auto recorded(const char* entry, Body&& body) {
+  if (__builtin_expect(!recording(), true)) return body();
+  const RecordedCall call(entry);
+  if constexpr (std::is_void_v<decltype(body())>) {
+    body();
+    call.end(0);
+  } else {
+    const auto result = body();
+    call.end(result ? 1 : 0);
+    return result;
+  }
+}
+
 aclOpExecutor* lookup(const uint8_t* key, size_t size, uint64_t* workspace_size) {
   Thread& t = thread();
   if (!t.open || !key || !workspace_size || forked()) return nullptr;
@@ -101,6 +116,7 @@ aclOpExecutor* lookup(const uint8_t* key, size_t size, uint64_t* workspace_size)
     return nullptr;
   }
   call->set_addresses(t.addresses.data(), t.addresses.size());
+  call->cached = true;
   *workspace_size = call->workspace_bytes;
   return Ticket::issue(*call);  // which a cached call has already
 }
@@ -118,13 +134,14 @@ void set_key(const uint8_t* key, size_t size) {
 aclOpExecutor* adopt(std::unique_ptr<Call> call) {
   aclOpExecutor* const executor = Ticket::issue(*call);
   Thread& t = thread();
-  const bool keep = t.keyed && call->storages.size() == t.addresses.size();
+  const auto most = static_cast<size_t>(config().cache_limit);  // beyond it the thread starts over
+  const bool keep = most && t.keyed && call->storages.size() == t.addresses.size();
   t.keyed = false;
   if (!keep || (t.plans.find(t.hash) == t.plans.end() && !t.comes_again())) {
     call.release();
     return executor;
   }
-  if (t.plans.size() >= kMostPlans) t.plans.clear();
+  if (t.plans.size() >= most) t.plans.clear();
   auto& plan = t.plans[t.hash];
   if (!plan || plan->key != t.key) {
     plan = std::make_unique<Plan>();
@@ -142,32 +159,57 @@ aclOpExecutor* adopt(std::unique_ptr<Call> call) {
 
 using namespace softnpu::kernels;
 
-SOFTNPU_EXPORT bool CanUsePTACache(const char* operator_name) { return operator_name != nullptr; }
+SOFTNPU_EXPORT bool CanUsePTACache(const char* operator_name) {
+  return cache::recorded("CanUsePTACache", [&] {
+    if (softnpu::recording() && operator_name) softnpu::note_json("name", std::string("\"") + operator_name + "\"");
+    return operator_name != nullptr;
+  });
+}
 
 SOFTNPU_EXPORT void InitPTACacheThreadLocal() {
-  auto& t = cache::thread();
-  t.open = true;
-  t.keyed = false;
-  t.addresses.clear();
+  cache::recorded("InitPTACacheThreadLocal", [&] {
+    auto& t = cache::thread();
+    t.open = true;
+    t.keyed = false;
+    t.addresses.clear();
+  });
 }
 
 SOFTNPU_EXPORT void UnInitPTACacheThreadLocal() {
-  auto& t = cache::thread();
-  t.open = t.keyed = false;
+  cache::recorded("UnInitPTACacheThreadLocal", [&] {
+    auto& t = cache::thread();
+    t.open = t.keyed = false;
+  });
 }
 
-SOFTNPU_EXPORT void AddTensorAddrToCachedList(void* address) { cache::thread().addresses.push_back(address); }
+SOFTNPU_EXPORT void AddTensorAddrToCachedList(void* address) {
+  cache::recorded("AddTensorAddrToCachedList", [&] { cache::thread().addresses.push_back(address); });
+}
 
-SOFTNPU_EXPORT void SetPTACacheHashKey(uint8_t* key, size_t size) { cache::set_key(key, size); }
+SOFTNPU_EXPORT void SetPTACacheHashKey(uint8_t* key, size_t size) {
+  cache::recorded("SetPTACacheHashKey", [&] {
+    softnpu::note("key", key), softnpu::note("size", size);
+    cache::set_key(key, size);
+  });
+}
 SOFTNPU_EXPORT void SetPTAHashKey(uint64_t hash) {
-  cache::set_key(hash ? reinterpret_cast<uint8_t*>(&hash) : nullptr, sizeof(hash));
+  cache::recorded("SetPTAHashKey", [&] {
+    softnpu::note("hash", hash);
+    cache::set_key(hash ? reinterpret_cast<uint8_t*>(&hash) : nullptr, sizeof(hash));
+  });
 }
 
 SOFTNPU_EXPORT aclOpExecutor* PTAFindExecCache(uint8_t* key, size_t size, uint64_t* workspace_size) {
-  return cache::lookup(key, size, workspace_size);
+  return cache::recorded("PTAFindExecCache", [&] {
+    softnpu::note("key", key), softnpu::note("size", size);
+    return cache::lookup(key, size, workspace_size);
+  });
 }
 SOFTNPU_EXPORT aclOpExecutor* PTAGetExecCache(uint64_t hash, uint64_t* workspace_size) {
-  return cache::lookup(reinterpret_cast<uint8_t*>(&hash), sizeof(hash), workspace_size);
+  return cache::recorded("PTAGetExecCache", [&] {
+    softnpu::note("hash", hash);
+    return cache::lookup(reinterpret_cast<uint8_t*>(&hash), sizeof(hash), workspace_size);
+  });
 }
 
 // An executor that phase one made and phase two will not use.

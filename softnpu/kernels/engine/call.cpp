@@ -212,6 +212,17 @@ void Call::check_memory(int card) const {
     if (extents[i]) check_allocated(device_address(storages[i]->data()), extents[i], card, op.name);
 }
 
+void Call::check_descriptors() const {
+  const char* name = op.arguments;
+  for (const auto& handle : handles) {
+    const char* end = strchrnul(name, ',');
+    if (handle.object && !Held<aclTensor>(handle))
+      fail(ACLNN_ERR_PARAM_INVALID, "%s: the descriptor of argument '%.*s' was destroyed before phase two", op.name,
+           static_cast<int>(end - name), name);
+    name = *end ? end + 1 : end;
+  }
+}
+
 void Call::set_workspace(void* address, uint64_t bytes) {
   if (bytes < workspace_bytes)
     fail(ACLNN_ERR_PARAM_INVALID, "%s: workspace_size is %llu, phase one asked for %llu", op.name,

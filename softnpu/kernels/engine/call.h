@@ -106,6 +106,8 @@ class Call final : public Task {
   // Before every launch: the memory of a call from the cache, or of one that waited, may be gone, or that of another
   // card, whose frees do not wait for this one's streams. Throws Failure.
   void check_memory(int card) const;
+  // In strict mode, before phase two: nothing says that CANN does not look at the descriptors again. Throws Failure.
+  void check_descriptors() const;
   // Remembers what a kernel may read from the launching thread. See Note [Clean state].
   void capture_thread_state();
 
@@ -116,6 +118,7 @@ class Call final : public Task {
   c10::SmallVector<Remembered<aclTensor>, 6> handles;  // of the tensor arguments, for set_output
   std::vector<Formatted> formatted;                    // arguments in private formats
   Ticket* ticket = nullptr;
+  bool cached = false;  // taken from the executor cache, so that there are no descriptors
   uint64_t workspace_bytes = 0;
   void* workspace = nullptr;
 

@@ -9,6 +9,7 @@
 #include "kernels/engine/checks.h"
 #include "kernels/engine/collective.h"
 #include "kernels/engine/dtypes.h"
+#include "kernels/engine/record.h"
 #include "kernels/engine/soc_limits.h"
 #include "kernels/engine/trial.h"
 #include "runtime/address.h"
@@ -248,6 +249,7 @@ uint64_t workspace_for(const Operator& op, const Call& call) {
 int plan(const Operator& op, std::initializer_list<Argument> arguments, uint64_t* workspace_size,
          aclOpExecutor** executor) {
   return guard(op.name, [&] {
+    if (recording()) note_arguments(op, arguments);
     if (!workspace_size) fail(ACLNN_ERR_PARAM_NULLPTR, "%s: workspace_size is NULL", op.name);
     if (!executor) fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor is NULL", op.name);
     auto call = std::make_unique<Call>(op);
@@ -264,8 +266,6 @@ int plan(const Operator& op, std::initializer_list<Argument> arguments, uint64_t
   });
 }
 
-namespace {}  // namespace
-
 Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream,
            c10::function_ref<void(Call&)> prepare) {
   if (!executor) fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor is NULL", op.name);
@@ -279,6 +279,7 @@ Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpEx
     if (&call->op != &op) fail(ACLNN_ERR_PARAM_INVALID, "%s: executor belongs to %s", op.name, call->op.name);
     call->set_workspace(workspace, workspace_size);
     call->check_memory(card_of_stream(stream));
+    if (config().strict && !call->cached) call->check_descriptors();
     prepare(*call);
   } catch (...) {
     ticket->let_go();
@@ -290,7 +291,10 @@ Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpEx
 }
 
 int launch(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream) {
-  return guard(op.name, [&] { submit(stream, take(op, workspace, workspace_size, executor, stream, [](Call&) {})); });
+  return guard(op.name, [&] {
+    note("workspace_size", workspace_size), note("executor", executor), note("stream", stream);
+    submit(stream, take(op, workspace, workspace_size, executor, stream, [](Call&) {}));
+  });
 }
 
 }  // namespace softnpu::kernels

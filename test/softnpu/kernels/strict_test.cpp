@@ -37,6 +37,24 @@ TEST_F(Strict, memory_of_a_queued_operator_cannot_be_freed) {
   ASSERT_OK(ACL(aclrtDestroyStream)(stream));
 }
 
+TEST_F(Strict, descriptors_live_until_phase_two) {
+  aclrtStream stream = make_stream();
+  auto a = test::floats({-1, 2}), out = test::floats({0, 0});
+  const int64_t size = 2;
+  aclTensor* gone = ACL(aclCreateTensor)(&size, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, &size, 1, a.memory());
+  ASSERT_OK(ACL(aclnnAbsGetWorkspaceSize)(gone, out.handle, &workspace_, &executor_));
+  ACL(aclDestroyTensor)(gone);
+  EXPECT_EQ(ACL(aclnnAbs)(nullptr, 0, executor_, stream), ACLNN_ERR_PARAM_INVALID);
+  const std::string text = test::message();
+  EXPECT_NE(text.find("argument 'self' was destroyed before phase two"), std::string::npos) << text;
+  ASSERT_OK(ACL(aclDestroyAclOpExecutor)(executor_));
+  ASSERT_OK(ACL(aclnnAbsGetWorkspaceSize)(a.handle, out.handle, &workspace_, &executor_));
+  ASSERT_OK(ACL(aclnnAbs)(nullptr, 0, executor_, stream));
+  ASSERT_OK(ACL(aclrtSynchronizeStream)(stream));
+  EXPECT_EQ(out.read(), (std::vector<float>{1, 2}));
+  ASSERT_OK(ACL(aclrtDestroyStream)(stream));
+}
+
 TEST_F(Strict, float64_is_refused_by_name) {
   test::DeviceTensor<double> x({2}, ACL_DOUBLE, {1, 2}), out({2}, ACL_DOUBLE, {0, 0});
   EXPECT_EQ(ACL(aclnnExpm1GetWorkspaceSize)(x.handle, out.handle, &workspace_, &executor_), ACLNN_ERR_PARAM_INVALID);

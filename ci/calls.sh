@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Records what the official client and this project's torch_npu call for the same programs, on a folder that looks like CANN, and compares.
+# Usage: bash ci/calls.sh OUT [arguments of tools/calls/record.py]; the client's environment as in ci/official.sh.
+set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+out=$(mkdir -p "$1" && cd "$1" && pwd)
+shift
+official="${OFFICIAL_VENV:-$here/build/official}/bin/python"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mapfile -t environment < <(python3 "$here/test/cann_like/folder.py" "$folder")
+softnpu=$(python3 -c 'import sys; sys.path.insert(0, sys.argv[1]); import folder; print(folder.softnpu().parent)' "$here/test/cann_like")
+for part in opp runtime compiler tools; do
+  if [ -e "$softnpu/$part" ]; then cp -r "$softnpu/$part" "$folder/$part"; fi
+done
+environment+=("ACLNN_CACHE_LIMIT=${ACLNN_CACHE_LIMIT:-0}" "ASCEND_OPP_PATH=$folder/opp" "ASCEND_TOOLKIT_HOME=$folder")
+# The client links libraries by name: it needs the folder in the loader's path.
+env "${environment[@]}" "LD_LIBRARY_PATH=$folder/lib64:$folder/driver" PYTHONPATH= python3 "$here/tools/calls/record.py" "$official" "$out/official.jsonl" "$@" &
+env "${environment[@]}" python3 "$here/tools/calls/record.py" python3 "$out/ours.jsonl" "$@"
+wait $!
+python3 "$here/tools/calls/compare.py" "$out/official.jsonl" "$out/ours.jsonl"

@@ -1,0 +1,105 @@
+"""Recordings of SOFTNPU_RECORD, and what they show of the adapter: it calls the device as the official client was seen to."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools/calls"))
+from recording import Call, form_of, is_contiguous, lines, load, normal  # noqa: E402
+
+PROGRAM = """
+import ctypes, torch, torch_npu
+images, rows = torch.ones(1, 2, 3, 4).npu(), torch.ones(3, 4).npu()
+mark = ctypes.CDLL("libsoftnpu.so").softnpu_record  # which is loaded now
+for name, program in {"images": lambda: images.relu(), "sequence": lambda: images[0].relu(), "volume": lambda: images[None].relu(),
+                      "rows": lambda: rows.relu(), "refused": lambda: rows @ rows, "again": lambda: rows.relu()}.items():
+    mark(f"B {name}".encode())
+    try:
+        program()
+        torch.npu.synchronize()
+        mark(b"E ok")
+    except RuntimeError:
+        mark(b"E refused")
+    mark(None)
+"""
+
+
+def recorded(file, level, **environment):
+    environment = {**os.environ, **environment, "SOFTNPU_RECORD": str(file), "TASK_QUEUE_ENABLE": str(level)}
+    subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True)
+    return load(file, silent=True)
+
+
+@pytest.fixture(scope="module", params=[0, 1, 2])
+def regions(request, tmp_path_factory):
+    return request.param, recorded(tmp_path_factory.mktemp("calls") / "ours.jsonl", request.param)
+
+
+def phases(region):
+    """The calls of both phases of relu, by whether they have an executor."""
+    found = [call for call in region.calls if call.name in ("aclnnRelu", "aclnnInplaceRelu")]
+    return ([call for call in found if "executor" not in dict(call.arguments)], [call for call in found if "executor" in dict(call.arguments)])
+
+
+def test_regions_have_the_calls_between_their_marks(regions):
+    _, found = regions
+    assert {name: region.end for name, region in found.items()} == {
+        "images": "ok", "sequence": "ok", "volume": "ok", "rows": "ok", "refused": "refused", "again": "ok"}
+    assert [len(part) for part in phases(found["rows"])] == [1, 1]
+    assert not any(call.name.startswith("aclnn") for call in found["refused"].calls)
+
+
+@pytest.mark.parametrize("program, format", [("rows", 2), ("sequence", 47), ("images", 0), ("volume", 30)])
+def test_a_descriptor_names_its_dimensions_by_their_number(regions, program, format):
+    _, found = regions
+    (first,), _ = phases(found[program])
+    assert [value["m"] for _, value in first.arguments] == [format, format]  # ND, NCL, NCHW, NCDHW
+
+
+def test_descriptors_are_destroyed_behind_phase_two(regions):
+    _, found = regions
+    for program in ("rows", "images"):
+        calls = found[program].calls
+        _, (second,) = phases(found[program])
+        destroyed = [i for i, call in enumerate(calls) if call.name == "aclDestroyTensor"]
+        assert len(destroyed) == 2
+        assert calls.index(second) < min(destroyed)
+
+
+def test_the_executor_cache_is_asked_in_the_observed_order(regions):
+    level, found = regions
+    names = [call.name for call in found["rows"].calls if "PTA" in call.name or "AddTensorAddr" in call.name]
+    hashed = ["SetPTAHashKey", "PTAGetExecCache"] if level < 2 else ["SetPTACacheHashKey", "PTAFindExecCache"]
+    start = ["CanUsePTACache", "InitPTACacheThreadLocal", *["AddTensorAddrToCachedList"] * 2]
+    known = [*start, *hashed, "UnInitPTACacheThreadLocal"]
+    # At level 2 the first call with its types goes the way of level 1.
+    assert names in (known, [*start, "SetPTAHashKey", "PTAGetExecCache", "UnInitPTACacheThreadLocal"])
+
+
+def test_a_limit_of_zero_empties_the_executor_cache(tmp_path):
+    def hits(limit):
+        file = tmp_path / f"{limit}.jsonl"
+        program = "import torch, torch_npu\nx = torch.ones(3).npu()\nfor _ in range(4): x.relu()"
+        environment = {**os.environ, "SOFTNPU_RECORD": str(file), "ACLNN_CACHE_LIMIT": str(limit), "TASK_QUEUE_ENABLE": "0"}
+        subprocess.run([sys.executable, "-c", program], env=environment, check=True, capture_output=True)
+        return [line["rc"] for line in lines(file) if line["f"] == "PTAGetExecCache"]
+
+    assert sum(hits(0)) == 0
+    assert sum(hits(100)) >= 2
+
+
+def test_the_form_of_a_call_has_no_sizes():
+    def add(sizes, strides, value):
+        tensor = {"t": sizes, "s": strides, "o": 0, "d": 1, "m": 2, "n": [99], "p": 0}
+        return Call("aclnnAdds", [["self", tensor], ["other", {"S": 9, "v": value}], ["dim", [1, 2]], ["out", None]])
+
+    assert form_of(add([2, 3], [3, 1], 1)) == form_of(add([4, 5], [5, 1], 2))
+    assert form_of(add([2, 3], [3, 1], 1)) != form_of(add([2, 3], [1, 2], 1))  # contiguous or not
+    assert form_of(add([2, 3], [3, 1], 1), strict=False) == form_of(add([2, 3], [1, 2], 1), strict=False)
+    assert form_of(add([2, 3], [3, 1], 1)) != form_of(add([6], [1], 1))
+    assert is_contiguous({"t": [1, 3], "s": [99, 1]})
+    assert normal({"t": [1, 3], "s": [99, 1], "o": 0, "d": 1, "m": 2, "n": [3], "p": 0}, True)["s"] == [1]
