@@ -23,7 +23,7 @@ TESTS = {
     "causal_conv": ("test/custom_ops/test_mhc.py",),
     "distributions": ("test/ops/test_samplers.py", "test/python/test_random.py"),
     "fill": ("test/ops/test_samplers.py", "test/python/test_random.py"),
-    "image": ("test/ops/test_grid_sampler.py",),
+    "image": ("test/ops/test_grid_sampler.py", "test/ops/test_interpolate.py"),
     "foreach": ("test/ops/test_foreach.py", "test/optim/test_options.py", "test/optim/test_fused_optimizers.py", "test/python/test_amp.py"),
     "gradients": ("test/custom_ops/test_gradients.py",),
     "mhc": ("test/custom_ops/test_mhc.py", "test/cann_like/test_withdrawal.py"),
