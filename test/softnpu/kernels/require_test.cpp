@@ -185,3 +185,17 @@ TEST_F(Require, parameters_fall_into_whole_rows) {
   EXPECT_PRED2(names, adamp({6}, {-1}), "rows");
   EXPECT_PRED2(names, adamp({6}, {1, 1}), "rows");
 }
+
+TEST_F(Require, a_number_by_itself_has_no_channels_with_scales) {
+  auto x = filled({}, 1), gamma = filled({}, 1), scale = filled({3}, 1), rstd = filled({});
+  test::DeviceTensor<int8_t> y({}, ACL_INT8, {0});
+  EXPECT_PRED2(names,
+               refusal("aclnnRmsNormQuant", x.handle, gamma.handle, gamma.handle, scale.handle, scale.handle, 1e-5,
+                       y.handle),
+               "x");
+  EXPECT_PRED2(names,
+               refusal("aclnnRmsNormQuantV3", x.handle, gamma.handle, scale.handle, none_, none_, 1e-5, true, false,
+                       y.handle, rstd.handle),
+               "x");
+  EXPECT_PRED2(names, refusal("aclnnQuantize", x.handle, scale.handle, none_, ACL_INT8, int64_t{0}, y.handle), "self");
+}
