@@ -78,6 +78,21 @@ FAMILIES = {
     "dropout": ["test/custom_ops/test_random_and_steps.py"],
     "optimizer": ["test/custom_ops/test_random_and_steps.py"],
 }
+# Families with further tests beside the cases of their operators.
+BESIDE = {
+    "assign": ["test/custom_ops/test_boxes.py", "test/custom_ops/test_memory_ops.py"],
+    "boxes": [f"{PYTHON}torchvision.py"],
+    "debug": ["test/custom_ops/test_memory_ops.py"],
+    "formats": ["test/custom_ops/test_formats.py"],
+    "gradients": ["test/custom_ops/test_gradients.py"],
+    "memory": ["test/custom_ops/test_memory_ops.py"],
+    "nms": [f"{PYTHON}torchvision.py"],
+    "older": ["test/custom_ops/test_gradients.py"],
+    "roi": ["test/custom_ops/test_refusals_misc.py", f"{PYTHON}torchvision.py"],
+    "rotated": ["test/custom_ops/test_boxes.py"],
+    "softmax": ["test/custom_ops/test_random_and_steps.py"],
+    "timeout": ["test/custom_ops/test_memory_ops.py"],
+}
 # File -> why it is not mutated.
 NOT_MUTATED = {
     "_torchvision/schemas.py": "no code: a table of torchvision's schemas",
@@ -91,12 +106,15 @@ def stages(path: str, function: str) -> list[Stage]:
     if path in NOT_MUTATED:
         return []
     folder, _, name = path.rpartition("/")
+    beside: list[str] = []
     if folder == "custom_ops" and name != "__init__.py":
         family = name.removesuffix(".py")
         tests = FAMILIES.get(family) or [*CUSTOM_OPS, "-k", " or ".join(cases(family, function))]
+        beside = BESIDE.get(family, [])
     else:
         tests = next((tests for key, tests in TESTS.items() if path == key or (key.endswith("/") and path.startswith(key))), [])
-    return [Stage(tuple(tests), processes) for processes in (False, True)] if tests else []
+    further = [Stage((file,)) for file in beside]
+    return [Stage(tuple(tests), processes) for processes in (False, True)] + further if tests else []
 
 
 @cache
