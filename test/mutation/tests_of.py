@@ -71,22 +71,19 @@ TESTS = {
     "utils/serialization.py": [f"{PYTHON}serialization.py"],
     "utils/": [f"{PYTHON}utils.py"],
 }
-# Families of custom operators with a test file of their own; the others are tested case by case, named after the operator.
-FAMILIES = {
-    "attention": ["test/custom_ops/test_attention.py"],
-    "atb": ["test/custom_ops/test_atb.py"],
-    "dropout": ["test/custom_ops/test_random_and_steps.py"],
-    "optimizer": ["test/custom_ops/test_random_and_steps.py"],
-}
-# Families with further tests beside the cases of their operators.
+# Custom operators are tested case by case, named after the operator; these families have other tests besides.
 BESIDE = {
     "assign": ["test/custom_ops/test_boxes.py", "test/custom_ops/test_memory_ops.py"],
+    "atb": ["test/custom_ops/test_atb.py"],
+    "attention": ["test/custom_ops/test_attention.py", "test/custom_ops/test_gradients.py"],
     "boxes": [f"{PYTHON}torchvision.py"],
     "debug": ["test/custom_ops/test_memory_ops.py"],
+    "dropout": ["test/custom_ops/test_random_and_steps.py"],
     "formats": ["test/custom_ops/test_formats.py"],
     "gradients": ["test/custom_ops/test_gradients.py"],
     "memory": ["test/custom_ops/test_memory_ops.py"],
     "nms": [f"{PYTHON}torchvision.py"],
+    "optimizer": ["test/custom_ops/test_random_and_steps.py"],
     "older": ["test/custom_ops/test_gradients.py"],
     "roi": ["test/custom_ops/test_refusals_misc.py", f"{PYTHON}torchvision.py"],
     "rotated": ["test/custom_ops/test_boxes.py"],
@@ -109,7 +106,7 @@ def stages(path: str, function: str) -> list[Stage]:
     beside: list[str] = []
     if folder == "custom_ops" and name != "__init__.py":
         family = name.removesuffix(".py")
-        tests = FAMILIES.get(family) or [*CUSTOM_OPS, "-k", " or ".join(cases(family, function))]
+        tests = [*CUSTOM_OPS, "-k", " or ".join(cases(family, function))]
         beside = BESIDE.get(family, [])
     else:
         tests = next((tests for key, tests in TESTS.items() if path == key or (key.endswith("/") and path.startswith(key))), [])
