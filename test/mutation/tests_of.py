@@ -41,6 +41,7 @@ TESTS = {
     "distributed/backend.py": [*(f"{DISTRIBUTED}{name}.py" for name in ("init", "hosts", "tools", "training")), "-k",
                                "default_backend or environment or split_group or launcher or namespaces or options or compress"],
     "distributed/distributed_c10d.py": [f"{DISTRIBUTED}init.py", f"{DISTRIBUTED}faults.py", "-k", "rebuilt or default_backend"],
+    "distributed/rendezvous.py": [f"{DISTRIBUTED}rendezvous.py"],
     "distributed/run.py": [f"{DISTRIBUTED}init.py", "-k", "launcher"],
     "distributed/": [f"{DISTRIBUTED}collectives.py", f"{PYTHON}import.py", "-k", "test_case or dir_lists"],
     "migrate/analysis/": ANALYSE,
@@ -103,11 +104,11 @@ def stages(path: str, function: str) -> list[Stage]:
     if path in NOT_MUTATED:
         return []
     folder, _, name = path.rpartition("/")
-    beside: list[str] = []
+    beside = [f"{PYTHON}defaults.py"]
     if folder == "custom_ops" and name != "__init__.py":
         family = name.removesuffix(".py")
         tests = [*CUSTOM_OPS, "-k", " or ".join(cases(family, function))]
-        beside = BESIDE.get(family, [])
+        beside = BESIDE.get(family, [])  # the defaults of operators are those of their schemas
     else:
         tests = next((tests for key, tests in TESTS.items() if path == key or (key.endswith("/") and path.startswith(key))), [])
     further = [Stage((file,)) for file in beside]
