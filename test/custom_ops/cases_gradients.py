@@ -203,7 +203,10 @@ GRADIENTS = [
     *(Case("stft_backward", *of_stft(*how, return_complex=True, **options), label=label) for label, how, options in (
         ("", (rand(2, 20), 8), {"hop_length": 3, "window": rand(8, seed=2).abs()}),
         ("one", (rand(20), 8), {"normalized": True}),
-        ("short window", (rand(2, 21), 8), {"hop_length": 4, "win_length": 6, "window": rand(6, seed=2).abs(), "onesided": False}))),
+        ("short window", (rand(2, 21), 8), {"hop_length": 4, "win_length": 6, "window": rand(6, seed=2).abs(), "onesided": False}),
+        ("no window", (rand(2, 21), 8), {"win_length": 5}),
+        ("complex", (torch.complex(rand(2, 20), rand(2, 20, seed=3)), 8), {"hop_length": 3}),
+        ("complex window", (rand(2, 20), 8), {"hop_length": 3, "window": torch.complex(rand(8), rand(8, seed=2))}))),
     Case("repeat_interleave_backward_int", (rand(3, 12, 5), X, 3, 1), repeated(1)),
     Case("repeat_interleave_backward_int", (rand(120), X, 2), repeated(None), label="flat"),
     Case("repeat_interleave_backward_int", (rand(3, 4, 5), X, 1, -1), repeated(-1), label="once"),

@@ -39,31 +39,28 @@ def longs(numbers):
     return (ctypes.c_int64 * len(numbers))(*numbers)
 
 
-def run(library, name, **given):
-    """Calls `name`: tensors by name, nothing for those that are not given, and 0 for numbers."""
+def descriptor(library, tensor):
     create = library.aclCreateTensor
     create.restype = ctypes.c_void_p
+    return create(longs(tensor.shape), ctypes.c_uint64(tensor.dim()), TYPES[tensor.dtype], longs(tensor.stride()), ctypes.c_int64(0), 2,
+                  longs([tensor.numel()]), ctypes.c_uint64(1), ctypes.c_void_p(tensor.data_ptr()))
+
+
+def run(library, name, **given):
+    """Calls `name`: tensors by name, nothing for those that are not given, and 0 for numbers."""
     library.aclCreateIntArray.restype = ctypes.c_void_p
     arguments = []
     names = [n for _, n in signature(name)]
     assert not set(given) - set(names), set(given) - set(names)
     for kind, argument in signature(name):
         value = given.get(argument)
-        if kind.startswith("Tensor"):
-            pointer = None
-            if value is not None:
-                pointer = create(
-                    longs(value.shape),
-                    ctypes.c_uint64(value.dim()),
-                    TYPES[value.dtype],
-                    longs(value.stride()),
-                    ctypes.c_int64(0),
-                    2,
-                    longs([value.numel()]),
-                    ctypes.c_uint64(1),
-                    ctypes.c_void_p(value.data_ptr()),
-                )
-            arguments.append(ctypes.c_void_p(pointer))
+        if kind == "Tensor[]":
+            pointers = [descriptor(library, tensor) for tensor in value]
+            library.aclCreateTensorList.restype = ctypes.c_void_p
+            handles = (ctypes.c_void_p * len(pointers))(*pointers)
+            arguments.append(ctypes.c_void_p(library.aclCreateTensorList(handles, ctypes.c_uint64(len(pointers)))))
+        elif kind.startswith("Tensor"):
+            arguments.append(ctypes.c_void_p(None if value is None else descriptor(library, value)))
         elif kind == "int[]":
             numbers = value or []
             arguments.append(ctypes.c_void_p(library.aclCreateIntArray(longs(numbers), ctypes.c_uint64(len(numbers)))))
@@ -133,3 +130,21 @@ def test_query_key_and_value_of_one_product(dtype):
         torch._transform_bias_rescale_qkv(qkv.npu(), bias[:3].npu(), 2)
     with pytest.raises(RuntimeError, match="num_heads"):
         torch._transform_bias_rescale_qkv(qkv.npu(), bias.npu(), 3)
+
+
+def test_the_fifth_version_of_attention_for_inference(library):
+    """With rotary parts and a sink, of sequences in a row."""
+    import cases_inference as inference
+
+    parts = {"query": inference.ROWS, "query_rope": rand(5, inference.N, 4), "key_rope": rand(9, inference.M, 4, seed=3)}
+    key, value, sink = inference.ROW_K, inference.ROW_V[..., :6].contiguous(), rand(inference.N, seed=4)
+    lengths = {"actual_seq_lengths": inference.ENDS, "actual_seq_lengths_kv": inference.KV_ENDS}
+    out, sums = torch.empty(5, inference.N, 6, device="npu"), torch.empty(5, inference.N, 1, device="npu")
+    run(library, "aclnnFusedInferAttentionScoreV5", **on_card(parts), key_tensors=[key.npu()], value_tensors=[value.npu()], **lengths,
+        default_learnable_sink=sink.npu(), **inference.HEADS, pre_tokens=2**31 - 1, next_tokens=2**31 - 1, input_layout_ptr="TND",
+        softmax_lse_flag=1, out=out, softmax_lse=sums)
+    query = parts.pop("query")
+    expected = inference.fused(query, key, value, **parts, **lengths, sink=sink, input_layout="TND", softmax_lse_flag=True,
+                               **inference.HEADS)
+    for actual, wanted in zip((out, sums), expected):
+        torch.testing.assert_close(actual.cpu(), wanted, rtol=1e-4, atol=1e-5)

@@ -1,6 +1,7 @@
 """Every custom operator against plain torch: results, gradients, meta shapes; and the schemas that are registered."""
 
 import importlib
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from torch_npu.custom_ops import NAMES, REFUSED
+from torch_npu.custom_ops.schemas import SCHEMAS
 
 sys.path.insert(0, str(Path(__file__).parent))
 import cases  # noqa: E402
@@ -115,6 +117,18 @@ def test_schema(name):
         assert operator(name)._schema != official, f"equal, but test/expect/schemas.yaml says: {OTHER_SCHEMAS[name]}"
     else:
         assert str(operator(name)._schema) == str(official)
+
+
+@pytest.mark.parametrize(("family", "name"), [pytest.param(family, schema.partition("(")[0], id=schema.partition("(")[0])
+                                              for family, schemas in SCHEMAS.items() for schema in schemas])
+def test_what_is_left_out_of_a_call_is_what_the_schema_says(family, name):
+    """The dispatcher does not hand on an argument that equals its default: the function's own is the one that counts."""
+    function = getattr(importlib.import_module(f"torch_npu.custom_ops.{family}"), name.replace(".", "_"))
+    parameters = inspect.signature(function).parameters
+    for argument in torch._C.parse_schema(OFFICIAL_SCHEMAS[name]).arguments:
+        if argument.has_default_value() and argument.name in parameters:
+            default = parameters[argument.name].default
+            assert (list(default) if isinstance(default, tuple) else default) == argument.default_value, argument.name
 
 
 def test_rows_of_other_schemas_name_operators():

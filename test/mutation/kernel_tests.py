@@ -23,9 +23,12 @@ TESTS = {
     "causal_conv": ("test/custom_ops/test_mhc.py",),
     "distributions": ("test/ops/test_samplers.py", "test/python/test_random.py"),
     "fill": ("test/ops/test_samplers.py", "test/python/test_random.py"),
-    "image": ("test/ops/test_grid_sampler.py",),
+    "fused_collectives": ("test/distributed/test_fused_collectives.py", "test/distributed/test_quant_fused_collectives.py"),
+    "image": ("test/ops/test_grid_sampler.py", "test/ops/test_interpolate.py"),
     "foreach": ("test/ops/test_foreach.py", "test/optim/test_options.py", "test/optim/test_fused_optimizers.py", "test/python/test_amp.py"),
     "gradients": ("test/custom_ops/test_gradients.py",),
+    "inference": ("test/custom_ops/test_attention.py", "test/custom_ops/test_attention_abi.py"),
+    "linalg": ("test/ops/test_triangular.py", "test/ops/test_lstsq.py"),
     "mhc": ("test/custom_ops/test_mhc.py", "test/cann_like/test_withdrawal.py"),
     "nn": ("test/ops/test_convolutions.py", "test/custom_ops/test_random_and_steps.py"),
     "optimizer": ("test/optim/test_options.py", "test/optim/test_fused_optimizers.py", "test/custom_ops/test_gradients.py"),
@@ -82,7 +85,7 @@ def custom_operators() -> dict[str, list[str]]:
 
 def stages(mutant: TableMutant) -> list[Stage]:
     if mutant.row not in called():
-        return [Stage(official_checks(), program="official")]
+        return [Stage(official_checks(), program="official"), *(Stage((file,)) for file in TESTS.get(mutant.table, ()))]
     if operators := custom_operators().get(mutant.row):
         chosen = " or ".join(sorted({name.partition(".")[0] for name in operators}))
         return [Stage(("test/custom_ops/test_custom_ops.py", "test/custom_ops/test_rows.py", "-k", f"({chosen}) and not opcheck")),

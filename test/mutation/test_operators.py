@@ -137,6 +137,6 @@ def test_equivalent_mutants_exist_and_have_a_reason():
 
 
 def test_test_files_exist():
-    for tests in [*tests_of.TESTS.values(), *tests_of.FAMILIES.values(), *kernel_tests.TESTS.values()]:
+    for tests in [*tests_of.TESTS.values(), *tests_of.BESIDE.values(), *kernel_tests.TESTS.values()]:
         for name in tests:
             assert not name.endswith(".py") or (tests_of.ROOT / name).is_file(), name

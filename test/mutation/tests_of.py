@@ -41,6 +41,7 @@ TESTS = {
     "distributed/backend.py": [*(f"{DISTRIBUTED}{name}.py" for name in ("init", "hosts", "tools", "training")), "-k",
                                "default_backend or environment or split_group or launcher or namespaces or options or compress"],
     "distributed/distributed_c10d.py": [f"{DISTRIBUTED}init.py", f"{DISTRIBUTED}faults.py", "-k", "rebuilt or default_backend"],
+    "distributed/rendezvous.py": [f"{DISTRIBUTED}rendezvous.py"],
     "distributed/run.py": [f"{DISTRIBUTED}init.py", "-k", "launcher"],
     "distributed/": [f"{DISTRIBUTED}collectives.py", f"{PYTHON}import.py", "-k", "test_case or dir_lists"],
     "migrate/analysis/": ANALYSE,
@@ -71,12 +72,24 @@ TESTS = {
     "utils/serialization.py": [f"{PYTHON}serialization.py"],
     "utils/": [f"{PYTHON}utils.py"],
 }
-# Families of custom operators with a test file of their own; the others are tested case by case, named after the operator.
-FAMILIES = {
-    "attention": ["test/custom_ops/test_attention.py"],
+# Custom operators are tested case by case, named after the operator; these families have other tests besides.
+BESIDE = {
+    "assign": ["test/custom_ops/test_boxes.py", "test/custom_ops/test_memory_ops.py"],
     "atb": ["test/custom_ops/test_atb.py"],
+    "attention": ["test/custom_ops/test_attention.py", "test/custom_ops/test_gradients.py"],
+    "boxes": [f"{PYTHON}torchvision.py"],
+    "debug": ["test/custom_ops/test_memory_ops.py"],
     "dropout": ["test/custom_ops/test_random_and_steps.py"],
+    "formats": ["test/custom_ops/test_formats.py"],
+    "gradients": ["test/custom_ops/test_gradients.py"],
+    "memory": ["test/custom_ops/test_memory_ops.py"],
+    "nms": [f"{PYTHON}torchvision.py"],
     "optimizer": ["test/custom_ops/test_random_and_steps.py"],
+    "older": ["test/custom_ops/test_gradients.py"],
+    "roi": ["test/custom_ops/test_refusals_misc.py", f"{PYTHON}torchvision.py"],
+    "rotated": ["test/custom_ops/test_boxes.py"],
+    "softmax": ["test/custom_ops/test_random_and_steps.py"],
+    "timeout": ["test/custom_ops/test_memory_ops.py"],
 }
 # File -> why it is not mutated.
 NOT_MUTATED = {
@@ -91,12 +104,15 @@ def stages(path: str, function: str) -> list[Stage]:
     if path in NOT_MUTATED:
         return []
     folder, _, name = path.rpartition("/")
+    beside = [f"{PYTHON}defaults.py"]
     if folder == "custom_ops" and name != "__init__.py":
         family = name.removesuffix(".py")
-        tests = FAMILIES.get(family) or [*CUSTOM_OPS, "-k", " or ".join(cases(family, function))]
+        tests = [*CUSTOM_OPS, "-k", " or ".join(cases(family, function))]
+        beside = BESIDE.get(family, [])  # the defaults of operators are those of their schemas
     else:
         tests = next((tests for key, tests in TESTS.items() if path == key or (key.endswith("/") and path.startswith(key))), [])
-    return [Stage(tuple(tests), processes) for processes in (False, True)] if tests else []
+    further = [Stage((file,)) for file in beside]
+    return [Stage(tuple(tests), processes) for processes in (False, True)] + further if tests else []
 
 
 @cache

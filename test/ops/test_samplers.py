@@ -94,7 +94,7 @@ WEIGHTS = torch.tensor([0.1, 0.2, 0.0, 0.7])
 DRAWS = {
     "bernoulli": lambda x: x.bernoulli_(0.3),
     "bernoulli of a tensor": lambda x: torch.bernoulli(torch.full_like(x, 0.3)),
-    "cauchy": lambda x: x.cauchy_(1.0, 2.0),
+    "cauchy": lambda x: x.cauchy_(-3.0, 2.0),
     "exponential": lambda x: x.exponential_(3.0),
     "geometric": lambda x: x.geometric_(0.3),
     "integers": lambda x: x.random_(3, 17),

@@ -132,6 +132,14 @@ def test_two_records_of_an_installation_are_noticed(run, tmp_path):
     assert f"rm -rf {package} " in process.stderr.splitlines()[-1]
 
 
+def test_records_of_other_packages_are_nothing_to_notice(run, tmp_path):
+    copy_of_the_package(tmp_path)
+    for name in ("torch_npu-2.13.0+oss.dist-info", "torch-2.13.0.dist-info", "torch_npu-tools"):
+        (tmp_path / name).mkdir()
+    process = run("import torch_npu; print(torch_npu.__file__)", PYTHONPATH=str(tmp_path), TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert str(tmp_path) in process.stdout, process.stderr
+
+
 def test_another_library_on_the_search_path_is_named(run, tmp_path):
     folder = tmp_path / "other"
     folder.mkdir()

@@ -56,6 +56,8 @@ def converted(code: str, **options) -> str:
         ('print("CUDA")', 'print("CUDA")'),
         ("torch . cuda  .synchronize()", "torch . npu  .synchronize()"),
         ("torch.cuda.Stream().wait_event(e)", "torch.npu.Stream().wait_event(e)"),
+        ("torch.cuda.CUDAPluggableAllocator(f)", "torch.npu.NPUPluggableAllocator(f)"),
+        ("torch.cuda.CUDAPluggableAllocator.allocator", "torch.npu.NPUPluggableAllocator.allocator"),
         ("torch.cuda.amp.autocast(True)", "torch.npu.amp.autocast(True)"),
         ("torch.cuda.nvtx.range_push('a')", "torch.npu.nvtx.range_push('a')"),
         ("torch.amp.GradScaler()", 'torch.amp.GradScaler(device="npu")'),
@@ -137,12 +139,17 @@ def test_what_npu_lacks_is_listed_and_left():
     assert {finding.kind for finding in result.findings} == {Kind.UNSUPPORTED}
 
 
-@pytest.mark.parametrize("call, last", [("torch.cuda.cudart()", 2), ("torch.cuda.make_graphed_callables(\n  a,\n  b\n)", 2),
-                                        ("(torch.\n cuda.\n cudart)()", 4)])
+@pytest.mark.parametrize("call, last", [("torch.cuda.cudart()", 2), ("f = torch.cuda.cudart", 2),
+                                        ("torch.cuda.make_graphed_callables(\n  a,\n  b\n)", 2), ("(torch.\n cuda.\n cudart)()", 4)])
 def test_a_finding_ends_on_the_line_of_its_last_character(call, last):
     result = convert_source(f"import torch\n{call}\n\nprint()\n".encode(), "file.py", Options())
     assert [(finding.line, finding.end_line) for finding in result.findings] == [(2, last)]
 
+
+def test_a_change_is_listed_once():
+    result = convert_source(b"import torch\nimport torch_npu\ntorch.cuda.synchronize()\nd = torch.cuda\n", "file.py")
+    assert [(f.line, f.api, f.tip) for f in result.findings] == [
+        (3, "torch.cuda.synchronize", "torch.npu.synchronize"), (4, "torch.cuda", "torch.npu")]
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])

@@ -11,7 +11,7 @@ import torch
 from torch_npu._torchvision.rotated import box_iou_rotated
 from torch_npu.custom_ops.boxes import overlap
 from torch_npu.custom_ops.nms import survivors
-from torch_npu.custom_ops.roi import bilinear, deformable, grid_points
+from torch_npu.custom_ops.roi import deformable, grid_points
 
 _NMS_BLOCK = 1024  # rows of the overlap matrix that exist at a time
 _POOL_ELEMENTS = 1 << 22  # elements of the largest intermediate of roi_pool
@@ -69,9 +69,26 @@ def _aligned(features, rois, scale, bins, sampling_ratio, aligned, reduce):
         if rows <= 0 or columns <= 0:
             continue  # an empty region has no samples
         y, x = grid_points(begin[chosen], size[chosen], *bins, rows, columns)
-        values = bilinear(features, rois[chosen, 0], y, x).view(-1, channels, bins[0], rows, bins[1], columns)
+        values = _bilinear(features, rois[chosen, 0], y, x).view(-1, channels, bins[0], rows, bins[1], columns)
         result = result.index_copy(0, torch.arange(len(rois), device=rois.device)[chosen], reduce(values))
     return result
+
+
+def _bilinear(features, numbers, y, x):
+    """features[numbers[i]] at the points y[i], x[i] ([n, points]) -> [n, channels, points]; outside of the map by a pixel: zero."""
+    height, width = features.shape[-2:]
+    outside = (y < -1.0) | (y > height) | (x < -1.0) | (x > width)
+    y, x = y.clamp(0, height - 1), x.clamp(0, width - 1)
+    y0, x0 = y.floor(), x.floor()
+    fy, fx = y - y0, x - x0
+    y0, x0 = y0.long(), x0.long()
+    y1, x1 = (y0 + 1).clamp(max=height - 1), (x0 + 1).clamp(max=width - 1)
+    index = numbers.long().view(-1, 1)
+    result = 0.0
+    for ys, wy in ((y0, 1 - fy), (y1, fy)):
+        for xs, wx in ((x0, 1 - fx), (x1, fx)):
+            result = result + features[index, :, ys, xs] * (wy * wx).masked_fill(outside, 0.0).unsqueeze(-1)
+    return result.transpose(1, 2)
 
 
 def _means(values):

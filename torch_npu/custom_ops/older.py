@@ -29,10 +29,10 @@ def npu_masked_fill_range(self, start, end, value, axis=-1):
         masks = inside.reshape(len(start), self.shape[0], *[1] * (self.dim() - 2), self.shape[axis])
     else:
         masks = inside.any(1).reshape(len(start), *(self.shape[axis] if i == axis else 1 for i in range(self.dim())))
-    result = self
+    result = self.clone()
     for mask, number in zip(masks, value):
         result = torch.where(mask, number, result)
-    return result.clone() if result is self else result
+    return result
 
 
 def npu_stride_add(self, other, offset1, offset2, c1_len):

@@ -4,23 +4,6 @@ import torch
 from torch.nn.functional import grid_sample
 
 
-def bilinear(features, numbers, y, x):
-    """features[numbers[i]] at the points y[i], x[i] ([n, points]) -> [n, channels, points]; outside of the map by a pixel: zero."""
-    height, width = features.shape[-2:]
-    outside = (y < -1.0) | (y > height) | (x < -1.0) | (x > width)
-    y, x = y.clamp(0, height - 1), x.clamp(0, width - 1)
-    y0, x0 = y.floor(), x.floor()
-    fy, fx = y - y0, x - x0
-    y0, x0 = y0.long(), x0.long()
-    y1, x1 = (y0 + 1).clamp(max=height - 1), (x0 + 1).clamp(max=width - 1)
-    index = numbers.long().view(-1, 1)
-    result = 0.0
-    for ys, wy in ((y0, 1 - fy), (y1, fy)):
-        for xs, wx in ((x0, 1 - fx), (x1, fx)):
-            result = result + features[index, :, ys, xs] * (wy * wx).masked_fill(outside, 0.0).unsqueeze(-1)
-    return result.transpose(1, 2)
-
-
 def npu_ps_roi_pooling_backward(output_grad, rois, spatial_scale, group_size, output_dim, input_size):
     """input_size: height and width of the features, whose other sizes follow from rois and output_dim."""
     if len(input_size) != 2:

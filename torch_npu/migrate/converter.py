@@ -12,6 +12,7 @@ import libcst as cst
 import torch
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
 
+from torch_npu.contrib._transfer import table
 from torch_npu.migrate import cuda_names, project
 from torch_npu.migrate.edits import Edit, apply, changed_lines, line_of
 from torch_npu.migrate.findings import FileResult, Finding, Kind
@@ -180,9 +181,9 @@ class _Visitor(cst.CSTVisitor):
     def _torch_cuda(self, node: cst.Attribute, name: str) -> None:
         """The longest chain torch.cuda.a.b is seen first; what lies inside it is done with it."""
         self._skip_children(node)
-        target = cuda_names.on_npu(name)
+        target, named = cuda_names.on_npu(name), node
         while target is None and name.count(".") > 2 and cuda_names.on_npu(name.rpartition(".")[0]) and _is_object(name):
-            name = name.rpartition(".")[0]  # an attribute of an object, for example torch.cuda.Stream.wait_event
+            name, named = name.rpartition(".")[0], named.value  # an attribute of an object, for example torch.cuda.Stream.wait_event
             target = cuda_names.on_npu(name)
         if target is None:
             self._find(Kind.UNSUPPORTED, node, name, cuda_names.why_not(name))
@@ -192,9 +193,8 @@ class _Visitor(cst.CSTVisitor):
             self._replace(node, f'"{target}"', name, f'"{target}"')  # .type() knows the npu's types by name only
         elif part is not None:
             self._replace(part, "npu", name, target)
-            renamed, last = target.rpartition(".")[2], name.rpartition(".")[2]
-            if renamed != last and name.count(".") == 2 and isinstance(node, cst.Attribute):
-                self._replace(node.attr, renamed, name, target)
+            if name in table.RENAMED:
+                self._replace(named.attr, table.RENAMED[name], name, target)
 
     def _is_argument_of_type(self, node: cst.CSTNode) -> bool:
         call = self.parents.get(self.parents[node])

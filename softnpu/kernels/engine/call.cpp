@@ -1,5 +1,6 @@
 #include "kernels/engine/call.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/Parallel.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/core/Formatting.h>
@@ -158,6 +159,7 @@ Call::Operand Call::operand(const Scalar& s) {
 void Call::prepare(const Tensor& out, std::initializer_list<Operand> in) {
   const auto type = in.begin()->tensor.scalar_type();
   if (!c10::isFloatingType(type) || (out.scalar_type() != type && out.scalar_type() != at::kBool)) return;
+  if (at::has_internal_overlap(out) == at::MemOverlap::Yes) return;  // ATen says what is wrong with it
   at::TensorIteratorConfig config;
   config.set_check_mem_overlap(false).allow_cpu_scalars(true).promote_inputs_to_common_dtype(true).resize_outputs(
       false);

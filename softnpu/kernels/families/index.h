@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/engine/call.h"
+#include "kernels/engine/require.h"
 
 namespace softnpu::kernels {
 
@@ -90,5 +91,18 @@ inline void set_unique(Call& call, size_t first, const std::tuple<at::Tensor, at
 inline std::optional<int64_t> dim_or_none(const at::Tensor& self, int64_t dim) {
   return dim >= -self.dim() && dim < self.dim() ? std::optional<int64_t>(dim) : std::nullopt;
 }
+
+namespace require {
+// `pad` lists what is added before and behind, from the last dimension on.
+inline void constant_padded(const at::Tensor& out, const at::Tensor& self, at::IntArrayRef pad) {
+  that(pad.size() % 2 == 0 && static_cast<int64_t>(pad.size()) <= 2 * self.dim(), "pad has another number of entries");
+  auto sizes = self.sizes().vec();
+  for (size_t i = 0; i < pad.size(); i++) {
+    int64_t& size = sizes[sizes.size() - 1 - i / 2];
+    that(!__builtin_add_overflow(size, pad[i], &size), "pad is too large");
+  }
+  shape(out, "out", sizes);
+}
+}  // namespace require
 
 }  // namespace softnpu::kernels

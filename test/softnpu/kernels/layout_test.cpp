@@ -57,3 +57,12 @@ TEST_F(Layout, gradients_of_pooling_take_indices_of_any_strides) {
   EXPECT_EQ(out.read(), expected);
   for (aclTensor* t : {where2, where3, grad2, grad3, out2, out3}) ACL(aclDestroyTensor)(t);
 }
+
+TEST_F(Layout, elements_that_share_memory_are_not_written) {
+  auto memory = test::filled({2}, 1), in = test::filled({3, 2}, 2);
+  aclTensor* const shared = view(memory, {3, 2}, {0, 1}, 2);
+  EXPECT_NE(failure("aclnnInplaceSinh", shared).find("single memory location"), std::string::npos);
+  EXPECT_NE(failure("aclnnExp", in.handle, shared).find("single memory location"), std::string::npos);
+  EXPECT_EQ(memory.read(), (std::vector<float>{1, 1}));
+  ACL(aclDestroyTensor)(shared);
+}

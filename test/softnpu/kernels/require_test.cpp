@@ -185,3 +185,31 @@ TEST_F(Require, parameters_fall_into_whole_rows) {
   EXPECT_PRED2(names, adamp({6}, {-1}), "rows");
   EXPECT_PRED2(names, adamp({6}, {1, 1}), "rows");
 }
+
+TEST_F(Require, a_number_by_itself_has_no_channels_with_scales) {
+  auto x = filled({}, 1), gamma = filled({}, 1), scale = filled({3}, 1), rstd = filled({});
+  test::DeviceTensor<int8_t> y({}, ACL_INT8, {0});
+  EXPECT_PRED2(
+      names,
+      refusal("aclnnRmsNormQuant", x.handle, gamma.handle, gamma.handle, scale.handle, scale.handle, 1e-5, y.handle),
+      "x");
+  EXPECT_PRED2(names,
+               refusal("aclnnRmsNormQuantV3", x.handle, gamma.handle, scale.handle, none_, none_, 1e-5, true, false,
+                       y.handle, rstd.handle),
+               "x");
+  EXPECT_PRED2(names, refusal("aclnnQuantize", x.handle, scale.handle, none_, ACL_INT8, int64_t{0}, y.handle), "self");
+}
+
+TEST_F(Require, a_padded_tensor_has_the_sizes_of_its_padding) {
+  auto self = filled({2, 3}, 1), out = filled({2, 4});
+  aclScalar* const zero = test::number(0);
+  const Ints right{1, 0}, huge{int64_t{1} << 33, 0}, negative{-1, 1}, odd{1}, many{1, 0, 0, 0, 0, 0},
+      most{INT64_MAX, 0};
+  for (const Ints* pad : {&huge, &negative})
+    EXPECT_PRED2(names, refusal("aclnnConstantPadNd", self.handle, +*pad, zero, out.handle), "out");
+  for (const Ints* pad : {&odd, &many, &most})
+    EXPECT_PRED2(says, refusal("aclnnConstantPadNd", self.handle, +*pad, zero, out.handle), "pad ");
+  ASSERT_OK(run("aclnnConstantPadNd", self.handle, +right, zero, out.handle));
+  EXPECT_EQ(out.read(), (std::vector<float>{0, 1, 1, 1, 0, 1, 1, 1}));
+  ACL(aclDestroyScalar)(zero);
+}
