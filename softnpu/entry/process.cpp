@@ -16,7 +16,7 @@ using namespace softnpu;
 namespace {
 
 // The CANN release whose interface softnpu has.
-constexpr char kVersion[] = "8.5.0";
+constexpr char kVersion[] = "9.2.0";
 
 constexpr aclCannAttr kAttributes[] = {ACL_CANN_ATTR_INF_NAN, ACL_CANN_ATTR_BF16, ACL_CANN_ATTR_JIT_COMPILE};
 

@@ -232,4 +232,5 @@ def narrowed(logits, p, k):
 NOT_OFFICIAL = {
     "npu_linear": "it takes two dimensions only",
     "npu_linear_backward": "the same",
+    "npu_reshape gradient": "its result has no gradient",
 }

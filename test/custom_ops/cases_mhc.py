@@ -147,6 +147,7 @@ MODES = {
 }
 SPECULATIVE = (rand(2, 3, 6), WEIGHT, rand(4, 4, 6, seed=5)), {"num_accepted_tokens": torch.tensor([2, 3], dtype=INT), "run_mode": 1}
 
+NARROW = (X3.bfloat16(), rand(6, N, N), rand(6, D, dtype=torch.bfloat16), rand(6, N, seed=1))
 CASES = [
     Case("npu_mhc_pre", (X4, PHI, ALPHA, BIAS), pre, {"gamma": GAMMA, "out_flag": 1}, grad=(0, 1, 2, 3)),
     Case("npu_mhc_pre", (X3, PHI, ALPHA, BIAS), pre, {"out_flag": 1}, grad=(0, 1, 2, 3), through=2, label="tokens"),
@@ -166,6 +167,9 @@ CASES = [
          lambda g, *args: grads(post, args, g), label="tokens"),
     Case("npu_mhc_post_backward", (X3, rand(6, N, D, seed=4), None, rand(6, D), rand(6, N, seed=1)),
          lambda g, x, r, o, p: (g, torch.zeros(6, N, N), *grads(lambda a, b: post(x, None, a, b), (o, p), g)), label="same streams"),
+    Case("npu_mhc_post", NARROW, lambda *args: post(*map(torch.Tensor.float, args)).bfloat16(), grad=(0, 1, 2, 3), label="bfloat16"),
+    Case("npu_mhc_post_backward", (rand(6, N, D, seed=4, dtype=torch.bfloat16), *NARROW), lambda g, *args: tuple(
+        t.to(a.dtype) for t, a in zip(grads(post, [a.float() for a in args], g.float()), args)), label="bfloat16"),
     Case("npu_mhc_sinkhorn", (rand(2, 3, 4, 4),), lambda x, **kw: (sinkhorn(x, **kw), *kept(x, 20)), {"out_flag": 1}, grad=(0,)),
     Case("npu_mhc_sinkhorn", (rand(5, 6, 6),), sinkhorn, {"out_flag": 1, "num_iters": 3}, grad=(0,), label="six"),
     Case("npu_mhc_sinkhorn", (rand(5, 8, 8),), sinkhorn, {"num_iters": 1, "eps": 0.01}, label="once"),
@@ -191,6 +195,8 @@ CASES = [
 ]
 # Cases that the official wheel refuses: see test/official/custom_ops.py.
 NOT_OFFICIAL = {
-    **{str(case): "it asks for CANN 9.0 or later" for case in CASES if case.op.startswith("npu_mhc_pre")},
-    **{str(case): "it takes float16 and bfloat16 only" for case in CASES if case.op == "npu_mhc_post_backward"},
+    **{f"{case} gradient": "it needs the gradients of all results" for case in CASES if case.op == "npu_mhc_pre"},
+    **{str(case): "it takes 16 bits, and float32 for h_res and h_post" for case in CASES
+       if case.op == "npu_mhc_post_backward" and case.label != "bfloat16"},
+    **{f"{case} gradient": "the same" for case in CASES if case.op == "npu_mhc_post" and case.label != "bfloat16"},
 }

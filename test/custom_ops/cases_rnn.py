@@ -364,6 +364,3 @@ ATTENTION = [
 ]
 
 CASES = [*RECURRENT, *ATTENTION]
-# Cases that the official wheel refuses: see test/official/custom_ops.py.
-NOT_OFFICIAL = {str(case): "it calls aclnnLstmBackward, whose arguments are not published" for case in CASES
-                if case.op == "_lstm_npu_backward"}

@@ -346,4 +346,3 @@ ALIGN = [
 ]
 
 CASES = [*INDEXER, *ATTENTION, *ALIGN]
-NOT_OFFICIAL = {"npu_sparse_flash_attention-keys are values": "it wants CANN 9.2, and asks the toolkit for its version"}

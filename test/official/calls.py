@@ -15,20 +15,28 @@ from fnmatch import fnmatchcase
 MARK, CALL = "== ", "softnpu: card 0 stream "  # lines before and of the calls of a case
 # Cases in which the two differ for a reason. `gradient`: what its backward pass sends.
 OTHERWISE = {
-    "npu_add_layer_norm_backward": "the client sends zeros for the gradient of the sum that is not there, which is optional",
+    "_gru_npu*": "the steps are views of one tensor here, and stacked there",
+    "_lstm_npu*": "the same; a gradient that is not there is zeros here",
+    "_npu_format_cast-ND*": "the client returns its argument where nothing changes",
+    "batch_norm_gather_stats_update*": "a composition: the counts are converted, and what is missing is made, in another order",
+    "fft_*_backward*": "the client multiplies by the matrix of the transform",
+    "matmul_double_backward*": "a composition: upstream's products here, a sum with zeros there",
     "npu_apply_rotary_pos_emb-*": "the operator writes query and key: they are copied here, and changed there",
     "npu_attn_softmax_backward_": "a product of two batches is aclnnBatchMatMul here",
     "npu_fusion_attention_v2-rows in order*": "the client does not send softmax_layout without a sink",
     "npu_gather_sparse_index* gradient": "the index of an addition has one dimension here",
     "npu_gather_sparse_index_backward": "the same",
     "npu_grouped_matmul_add": "the client adds to the input and copies then",
-    "npu_cross_entropy_loss-* weighted, of 0 gradient": "a gradient that is not there is zeros here",
-    "npu_moe_token_permute_with_routing_map* gradient": "the same",
+    "npu_convert_weight_to_int4pack*": "the client packs on the host",
+    "*npu_moe_token_unpermute-without probs gradient": "the client leaves out the tokens from CANN 9 on; they are always sent here",
     "npu_moe_token_unpermute_grad": "the client sends a list that is no longer there for restore_shape",
     "npu_moe_token_unpermute_grad-without probs": "the same",
     "npu_moe_token_unpermute_with_routing_map-padded* gradient": "the order of the rows is found again here, and kept there",
     "npu_mrope": "the client sends a list that is no longer there for mrope_section",
-    "npu_rotary_mul-*, input alone gradient": "the gradients of cosines and sines are always computed here",
+    "npu_renorm_backward*": "a composition: upstream's formula here",
+    "npu_reshape.out": "the result of the form without out is copied here",
+    "one_": "aclnnInplaceFillScalar here",
+    "stft_backward*": "a composition around the Fourier transform",
 }
 
 
@@ -37,8 +45,8 @@ def run_here(chosen):
     from functools import partial
 
     import torch
-    from custom_ops import cases, exceptions, gradients, operator, rows, to
-    from torch.utils._pytree import tree_map_only
+    from custom_ops import arguments, cases, exceptions, gradients, operator
+    from torch.utils._pytree import tree_leaves, tree_map_only
 
     def recorded(name, function):
         torch.npu.synchronize()
@@ -53,22 +61,28 @@ def run_here(chosen):
     def narrow(tree):
         return tree_map_only(torch.Tensor, lambda t: t.bfloat16() if t.dtype == torch.float32 else t, tree)
 
-    known, apart = rows(), exceptions()
+    apart = exceptions()
     for case in cases():
-        if case.op not in known or (chosen and str(case) not in chosen):
+        if chosen and str(case) not in chosen:
             continue
-        for name, each in ((str(case), case), (f"{case} bfloat16", replace(case, args=narrow(case.args), kwargs=narrow(case.kwargs)))):
-            args, kwargs = to("npu", (each.args, each.kwargs))
+        variants = {str(case): case}
+        if torch.bfloat16 not in {t.dtype for t in tree_leaves((case.args, case.kwargs)) if isinstance(t, torch.Tensor)}:
+            variants[f"{case} bfloat16"] = replace(case, args=narrow(case.args), kwargs=narrow(case.kwargs))
+        for name, each in variants.items():
+            args, kwargs = arguments(each, "npu")
             recorded(name, partial(operator(each), *args, **kwargs))
             if case.grad and f"{case} gradient" not in apart:
                 recorded(f"{name} gradient", partial(gradients, each, "npu", operator(each)))
 
 
 def normal(call):
-    """A copy is one whoever makes it; those of inputs, and what happens to a tensor without elements, do not count."""
+    """A copy is one whoever makes it, a change of type too; those of inputs, and what happens to a tensor without elements, do not count."""
     copy = re.fullmatch(r"aclnnInplaceCopy\(self: (.*), src: (.*)\)", call)
     if copy and copy[1] == copy[2]:
         return "copy"
+    cast = re.fullmatch(r"aclnnCast\(self: (.*), dtype: \w+, out: (.*)\)", call)
+    if cast or copy:
+        return f"{cast[1]} to {cast[2]}" if cast else f"{copy[2]} to {copy[1]}"
     if call.startswith("copy of"):
         return "" if "host" in call else "copy"
     return "" if re.fullmatch(r"aclnnInplaceZero\(self: \w+\[0\]\)", call) else call

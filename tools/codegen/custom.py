@@ -181,7 +181,7 @@ class Operator:
         for names, code in found:
             if unknown := [n for n in names if n not in self.names]:
                 raise self.row.fail(f"has no argument {unknown[0]} to differentiate", "grad")
-            if not re.search(r"\bgrad\d?\b", code):
+            if not re.search(r"\b(given_)?grad\d?\b", code):
                 raise self.row.fail(f"the gradient {code} does not depend on grad", "grad")
         return found
 
@@ -195,7 +195,7 @@ class Operator:
         inputs = [n for names, _ in gradients for n in names]
         outs = self.outs
         made = {o: ("out" if o == "out" else o) for o in outs}
-        differentiable = [o for i, o in enumerate(outs) if (f"grad{i}" in used) or (i == 0 and "grad" in used)]
+        differentiable = [o for i, o in enumerate(outs) if {f"grad{i}", f"given_grad{i}", *(["grad"] if i == 0 else [])} & used]
         saved_outs = [o for o in outs if o in used]
         numbers = [i for i, t in enumerate(self.returned) if t != "Tensor" and f"result{i}" in used]
         by_name = {a.name: a for a in self.signature.arguments()}
@@ -228,6 +228,9 @@ class Operator:
         grads = []
         for position, o in enumerate(differentiable):
             index = outs.index(o)
+            if f"given_grad{index}" in used:
+                grads.append(f"  const auto given_grad{index} = maybe({position} < grads.size() ? grads[{position}] : Tensor());")
+                continue
             names = [f"grad{index}"] + (["grad"] if index == 0 and "grad" in used else [])
             grads.append(f"  [[maybe_unused]] const Tensor {names[-1]} = gradient(*this, grads, {position});")
         lists = [a.name for a in self.arguments if a.name in inputs and str(a.type) == "Tensor[]"]

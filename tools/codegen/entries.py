@@ -16,6 +16,7 @@ A kernel table maps an operator to a C++ statement over the argument names of ab
       aclnnAdd: at::cpu::add_out(out, self, other, alpha)
     collectives:                         # before or behind the kernel, see engine/collective.h
       aclnnMatmulAllReduceV2: all_reduce(hcom, out)
+    max_workspace: [aclnnFusedInferAttentionScoreV3]  # asked for the most memory that shapes like these may take, too
     before:                              # a statement before such a collective, where the kernel comes behind it
       aclnnMoeDistributeDispatch: send_tokens(call, x, expert_ids)
 
@@ -35,7 +36,7 @@ from pathlib import Path
 from . import aclnn, tables
 from .tables import Row
 
-SECTIONS = {"includes", "workspace", "trial", "wide", "require", "bounds", "kernels", "collectives", "before", "formatted"}
+SECTIONS = {"includes", "workspace", "trial", "wide", "require", "bounds", "kernels", "collectives", "before", "formatted", "max_workspace"}
 LOOP = re.compile(r"(\w+)\(([^;]*)(?:; (.*))?\)")
 
 
@@ -69,6 +70,7 @@ class Kernel:
     trial: bool
     wide: bool
     formatted: list[str]
+    max_workspace: bool
     file: Path
     line: int
 
@@ -92,9 +94,10 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
         table = tables.read(file)
         if unknown := set(table) - SECTIONS:
             raise table.fail(f"unknown section {min(unknown)}", min(unknown))
-        rows, wide = table["kernels"], table.get("wide", [])
-        if missing := set(wide) - set(rows):
-            raise table.fail(f"{', '.join(sorted(missing))} has no kernel in this table", "wide")
+        rows, wide, max_workspace = table["kernels"], table.get("wide", []), table.get("max_workspace", [])
+        for section, names in (("wide", wide), ("max_workspace", max_workspace)):
+            if missing := set(names) - set(rows):
+                raise table.fail(f"{', '.join(sorted(missing))} has no kernel in this table", section)
         for section in ("require", "bounds", "collectives", "before", "formatted"):
             if missing := set(checks := table.get(section, {})) - set(rows):
                 raise checks.fail(f"{min(missing)} has no kernel in this table", min(missing))
@@ -110,7 +113,8 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
                 raise rows.fail(f"cannot read loop {loop!r}", name)
             kernels.append(Kernel(signatures[name], statement, loop, Check.of(table, "require", name), Check.of(table, "bounds", name),
                                   Check.of(table, "collectives", name), Check.of(table, "before", name), table.get("workspace", False),
-                                  table.get("trial", True), name in wide, formatted_arguments(table, name, signatures[name]), rows.file,
+                                  table.get("trial", True), name in wide, formatted_arguments(table, name, signatures[name]),
+                                  name in max_workspace, rows.file,
                                   rows.lines[name]))
         found.append(Table(file.stem, table.get("includes", []), kernels))
     return found
@@ -158,6 +162,10 @@ def emit(kernel: Kernel) -> str:
 static const Operator first_{name}{{"{name}", &before_{name}, nullptr, "{arguments}", Operator::Shape::free, ~0ull, 0, 0, true, false, false}};
 """ if kernel.before else ""
     bounds = f"  {{\n{kernel.bounds.statement('bounds')}  }}\n" if kernel.bounds else ""
+    max_workspace = f"""ENTRY int {name}GetMaxWorkspaceSize({parameters}, uint64_t* workspace_size_, aclOpExecutor** executor_) {{
+  return plan(op_{name}, {{{names}}}, workspace_size_, executor_);  // the client destroys the executor
+}}
+""" if kernel.max_workspace else ""
     return f"""{require}
 static void run_{name}(Call& call) {{
 {bound}
@@ -168,7 +176,7 @@ static const Operator op_{name}{{"{name}", &run_{name}, {f"&require_{name}" if r
 ENTRY int {name}GetWorkspaceSize({parameters}, uint64_t* workspace_size_, aclOpExecutor** executor_) {{
   return plan(op_{name}, {{{names}}}, workspace_size_, executor_);
 }}
-{collective}{before}ENTRY int {name}(void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream) {{
+{max_workspace}{collective}{before}ENTRY int {name}(void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream) {{
   return launch(op_{name}, {f"&collective_{name}, {f'&first_{name}' if before else 'nullptr'}, " if collective else ""}workspace, workspace_size, executor, stream);
 }}
 """

@@ -193,7 +193,7 @@ void FlashAttention::forward(const Tensor& max, const Tensor& sum, const Tensor&
     return;
   }
   const char* const order = softmax_layout.empty() ? "" : "same_as_input";
-  if (sink || (!softmax_layout.empty() && (query_rope || pse_type != 1)))
+  if (fifth || sink || (!softmax_layout.empty() && (query_rope || pse_type != 1)))
     NPU_EXEC(aclnnFlashAttentionVarLenScoreV5, query, query_rope, key, key_rope, value, pse, mask, std::nullopt,
              atten_mask, sink, ends, q, kv, none, none, scale, keep_prob, pre_tokens, next_tokens, heads, layout,
              inner_precise, sparse_mode, pse_type, order, max, sum, softmax, result);
@@ -251,7 +251,7 @@ void FlashAttention::backward(const Gradients& d, const Tensor& dy, const Saved&
     if (!second) return empty({0}, query.scalar_type());
     return query_rope ? gradient.value_or(Tensor()) : Tensor();
   };
-  if (sink || (!softmax_layout.empty() && (query_rope || pse_type != 1)))
+  if (fifth || sink || (!softmax_layout.empty() && (query_rope || pse_type != 1)))
     NPU_EXEC(aclnnFlashAttentionUnpaddingScoreGradV5, query, query_rope, key, key_rope, value, dy, pse, mask,
              std::nullopt, atten_mask, saved.max, saved.sum, saved.softmax, saved.out, sink, ends, q, kv, none, none,
              scale, keep_prob, pre_tokens, next_tokens, heads, layout, inner_precise, sparse_mode, pse_type, order,

@@ -37,6 +37,7 @@ struct FlashAttention {
   bool second = false;  // the second version of the operator, which has a pse_type
   int64_t pse_type = 1;
   std::optional<Tensor> query_rope = {}, key_rope = {};
+  bool fifth = false;         // rows in the fifth version of the operator, the one whose workspace a graph may give
   bool unknown_ends = false;  // q_ends and kv_ends are tensors without data
   std::optional<Tensor> seed_tensor = {}, offset_tensor = {};
 

@@ -78,49 +78,4 @@ void run_lstm(const Recurrent& net, at::TensorList hx, double dropout, bool trai
            net.batch_first, y, hy, cy, lists[0], lists[1], lists[2], lists[3], lists[4], lists[5], lists[6]);
 }
 
-void lstm_backward(const Recurrent& net, const Tensor& grad_y, const std::array<Tensor, 2>& grad_states,
-                   at::TensorList hx, const std::array<Tensor, 7>& steps, const Tensor& grad_input,
-                   at::TensorList grad_hx, at::TensorList grad_params) {
-  const auto time_first = [&](const Tensor& t) { return net.batch_first ? t.transpose(0, 1) : t; };
-  const auto& [i, j, f, o, h, c, tanhc] = steps;
-  const int64_t width = h.size(3), length = h.size(1), directions = net.directions();
-  Tensor d_out = time_first(grad_y);
-  for (int64_t layer = net.layers - 1; layer >= 0; layer--) {
-    std::vector<Tensor> below(directions);
-    for (int64_t d = 0; d < directions; d++) below[d] = layer ? h[(layer - 1) * directions + d] : Tensor();
-    const auto x = layer ? at::cat(below, -1) : time_first(net.input);
-    Tensor d_x;
-    for (int64_t d = 0; d < directions; d++) {
-      const int64_t part = layer * directions + d, at = part * net.per_part();
-      const auto &w_ih = net.params[at], &w_hh = net.params[at + 1];
-      const auto d_y = d_out.narrow(-1, d * width, width);
-      Tensor dh = grad_states[0][part], dc = grad_states[1][part];
-      std::vector<Tensor> d_gates(length), before(length);
-      for (int64_t k = length - 1; k >= 0; k--) {
-        const int64_t t = d ? length - 1 - k : k, past = d ? t + 1 : t - 1;
-        const auto past_h = k ? h[part][past] : hx[0][part], past_c = k ? c[part][past] : hx[1][part];
-        const auto gi = i[part][t], gj = j[part][t], gf = f[part][t], go = o[part][t], th = tanhc[part][t];
-        dh = dh + d_y[t];
-        dc = dc + dh * go * (1 - th.square());
-        d_gates[t] = at::cat({dc * gj * gi * (1 - gi), dc * past_c * gf * (1 - gf), dc * gi * (1 - gj.square()),
-                              dh * th * go * (1 - go)},
-                             -1);
-        before[t] = past_h;
-        dh = at::mm(d_gates[t], w_hh);
-        dc = dc * gf;
-      }
-      grad_hx[0][part].copy_(dh);
-      grad_hx[1][part].copy_(dc);
-      const auto all = at::stack(d_gates).flatten(0, 1);
-      grad_params[at].copy_(at::mm(all.t(), x.flatten(0, 1)));
-      grad_params[at + 1].copy_(at::mm(all.t(), at::stack(before).flatten(0, 1)));
-      for (int64_t bias = 2; bias < net.per_part(); bias++) grad_params[at + bias].copy_(all.sum(0));
-      const auto part_of_x = at::mm(all, w_ih).view(x.sizes());
-      d_x = d_x.defined() ? d_x + part_of_x : part_of_x;
-    }
-    d_out = d_x;
-  }
-  grad_input.copy_(net.batch_first ? d_out.transpose(0, 1) : d_out);
-}
-
 }  // namespace npu::ops

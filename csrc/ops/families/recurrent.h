@@ -44,9 +44,5 @@ void run_gru(const Recurrent& net, const Tensor& hx, double dropout, bool train,
              const std::array<Tensor, 5>& steps);
 void run_lstm(const Recurrent& net, at::TensorList hx, double dropout, bool train, const Tensor& y, const Tensor& hy,
               const Tensor& cy, const std::array<Tensor, 7>& steps);
-// From the gates and states of every step, {i, j, f, o, h, c, tanh(c)}.
-void lstm_backward(const Recurrent& net, const Tensor& grad_y, const std::array<Tensor, 2>& grad_states,
-                   at::TensorList hx, const std::array<Tensor, 7>& steps, const Tensor& grad_input,
-                   at::TensorList grad_hx, at::TensorList grad_params);
 
 }  // namespace npu::ops

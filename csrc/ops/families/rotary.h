@@ -1,6 +1,7 @@
 // Rotary position embedding: what its rows check and count before they launch.
 #pragma once
 
+#include <ATen/TensorSubclassLikeUtils.h>
 #include <ATen/core/Tensor.h>
 
 #include <optional>

@@ -132,10 +132,56 @@ void lstm(const Recurrent& net, const std::vector<Tensor>& hx, Tensor& y, Tensor
   put(y, result, net);
 }
 
+void lstm_backward(const Recurrent& net, const std::vector<Tensor>& hx, const Optional& grad_y, const Optional& grad_h,
+                   const Optional& grad_c, std::array<Steps, 7> steps, Tensor& grad_input, Tensor& grad_hx,
+                   Tensor& grad_cx, const std::vector<Tensor>& grad_params) {
+  const auto value = [&](size_t which, int64_t part) { return wide((*steps[which])[part]); };
+  const auto input = net.first();
+  const int64_t length = input.size(0), directions = net.directions(), width = hx[0].size(2);
+  const auto nothing = at::zeros({hx[0].size(1), width});
+  Tensor d_out = grad_y ? wide(net.batch_first ? grad_y->transpose(0, 1) : *grad_y)
+                        : at::zeros({length, hx[0].size(1), directions * width});
+  for (int64_t layer = net.layers - 1; layer >= 0; layer--) {
+    std::vector<Tensor> below;
+    for (int64_t d = 0; layer && d < directions; d++) below.push_back(value(4, (layer - 1) * directions + d));
+    const auto x = layer ? at::cat(below, -1) : input;
+    auto d_x = at::zeros_like(x);
+    for (int64_t d = 0; d < directions; d++) {
+      const int64_t part = layer * directions + d, at = part * net.per_part();
+      const Part p(net, part);
+      const auto i = value(0, part), j = value(1, part), f = value(2, part), o = value(3, part), h = value(4, part),
+                 c = value(5, part), squashed = value(6, part);
+      Tensor dh = grad_h ? wide((*grad_h)[part]) : nothing, dc = grad_c ? wide((*grad_c)[part]) : nothing;
+      std::vector<Tensor> d_gates(length), before(length);
+      for (int64_t k = length - 1; k >= 0; k--) {
+        const int64_t t = d ? length - 1 - k : k, past = d ? t + 1 : t - 1;
+        before[t] = k ? h[past] : wide(hx[0][part]);
+        const auto past_c = k ? c[past] : wide(hx[1][part]);
+        dh = dh + d_out[t].narrow(-1, d * width, width);
+        dc = dc + dh * o[t] * (1 - squashed[t].square());
+        d_gates[t] = at::cat({dc * j[t] * i[t] * (1 - i[t]), dc * past_c * f[t] * (1 - f[t]),
+                              dc * i[t] * (1 - j[t].square()), dh * squashed[t] * o[t] * (1 - o[t])},
+                             -1);
+        dh = at::mm(d_gates[t], p.w_hh);
+        dc = dc * f[t];
+      }
+      grad_hx[part].copy_(dh);
+      grad_cx[part].copy_(dc);
+      const auto all = at::stack(d_gates).flatten(0, 1);
+      Tensor(grad_params[at]).copy_(at::mm(all.t(), x.flatten(0, 1)));
+      Tensor(grad_params[at + 1]).copy_(at::mm(all.t(), at::stack(before).flatten(0, 1)));
+      for (int64_t bias = 2; bias < net.per_part(); bias++) Tensor(grad_params[at + bias]).copy_(all.sum(0));
+      d_x = d_x + at::mm(all, p.w_ih).view(x.sizes());
+    }
+    d_out = d_x;
+  }
+  put(grad_input, d_out, net);
+}
+
 namespace require {
 
 void recurrent(const Recurrent& net, const std::vector<Tensor>& states, const Optional& batch_sizes, double dropout,
-               const Tensor& y, const std::vector<Tensor>& last) {
+               const Optional& y, const std::vector<Tensor>& last) {
   that(!batch_sizes || !batch_sizes->defined(), "batch_sizes is not supported");
   that(dropout == 0 || net.layers == 1, "dropout is not supported");
   rank(net.input, "input", 3, 3);
@@ -146,7 +192,7 @@ void recurrent(const Recurrent& net, const std::vector<Tensor>& states, const Op
   that(net.input.numel() > 0, "input has no elements");
   for (const auto& state : states) shape(state, "hx", {net.parts(), batch, hidden});
   for (const auto& state : last) shape(state, "the last state", {net.parts(), batch, hidden});
-  shape(y, "y", {net.input.size(0), net.input.size(1), hidden * net.directions()});
+  if (y) shape(*y, "y", {net.input.size(0), net.input.size(1), hidden * net.directions()});
   for (int64_t i = 0; i < static_cast<int64_t>(net.params.size()); i++) {
     const int64_t which = i % net.per_part();
     const int64_t inputs = i / net.per_part() < net.directions() ? net.input.size(2) : hidden * net.directions();

@@ -31,10 +31,14 @@ void gru_backward(const Recurrent& net, const Tensor& hx, const Tensor& grad_y, 
 // Steps: input gate, cell gate, forget gate, output gate, states h and c, tanh(c).
 void lstm(const Recurrent& net, const std::vector<Tensor>& hx, Tensor& y, Tensor& hy, Tensor& cy,
           std::array<Steps, 7> steps);
+// A gradient that is not there is zero.
+void lstm_backward(const Recurrent& net, const std::vector<Tensor>& hx, const Optional& grad_y, const Optional& grad_h,
+                   const Optional& grad_c, std::array<Steps, 7> steps, Tensor& grad_input, Tensor& grad_hx,
+                   Tensor& grad_cx, const std::vector<Tensor>& grad_params);
 
 namespace require {
 void recurrent(const Recurrent& net, const std::vector<Tensor>& states, const Optional& batch_sizes, double dropout,
-               const Tensor& y, const std::vector<Tensor>& last);
+               const Optional& y, const std::vector<Tensor>& last);
 void steps(std::initializer_list<Steps> lists, const Recurrent& net, bool kept);
 void pairs(const std::vector<Tensor>& made, const std::vector<Tensor>& like);
 }  // namespace require
