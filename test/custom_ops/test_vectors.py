@@ -1,4 +1,4 @@
-"""The vector loops of softnpu/kernels/engine/simd.h: short numbers are read and rounded as torch does, exponentials are exact enough."""
+"""The vector loops of softnpu/kernels/engine/rows.h: short numbers are read and rounded as torch does, exponentials are exact enough."""
 
 import pytest
 import torch
