@@ -1,14 +1,21 @@
 """Fused operators on npu beside their plain composition on the CPU, at the same number of threads. Run: python benchmarks/fused.py
 
-Wall-clock time with a synchronise after each call, one call of each side in turn, medians. Attention is compared with the CPU's SDPA.
+Wall-clock time with a synchronise after each call, one call of each side in turn, medians. Attention is compared with the CPU's SDPA,
+in memory too: the peak of one call beyond its inputs and outputs, on the host and on the card, in a process of its own.
 Nothing is asserted; a figure that misses its "must" is marked.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import math
+import re
+import statistics
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -62,8 +69,35 @@ def attention(length: int, dtype: torch.dtype):
     query, key, value = (torch.randn(1, 8, length, 64, dtype=dtype) for _ in range(3))
     on_card = [t.npu() for t in (query, key, value)]
     scale = 1 / math.sqrt(64)
-    return (lambda: torch_npu.npu_fusion_attention(*on_card, 8, "BNSD", scale=scale)[0],
+    return (lambda: torch_npu.npu_fusion_attention(*on_card, 8, "BNSD", scale=scale)[:3],
             lambda: F.scaled_dot_product_attention(query, key, value))
+
+
+def resident(field: str) -> int:
+    """Bytes: VmRSS is the resident set now, VmHWM its peak."""
+    return int(re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
+
+
+def peak(side: str, length: int) -> int:
+    """Bytes that one call of attention needs at its peak beyond its inputs and outputs: what the caching allocator gives away, and what
+    the resident set grows by. For a process of its own: a call before leaves the pages of the card in place, and none of the heap."""
+    which = ("npu", "cpu").index(side)
+    function = attention(length, torch.float32)[which]
+    outputs = sum(t.nbytes for t in function() if t.dim()) if side == "npu" else function().nbytes
+    torch.npu.synchronize()
+    ctypes.CDLL(None).malloc_trim(0)
+    torch.npu.reset_peak_memory_stats()
+    on_card = torch.npu.memory_allocated()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    on_host = resident("VmRSS")
+    function()
+    torch.npu.synchronize()
+    return torch.npu.max_memory_allocated() - on_card + resident("VmHWM") - on_host - outputs
+
+
+def peak_of_fresh_process(side: str, length: int, threads: int) -> int:
+    command = [sys.executable, __file__, "--peak", side, str(length), "--threads", str(threads)]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def main() -> None:
@@ -71,9 +105,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--slices", type=int, default=60)
     parser.add_argument("--cpu-time", action="store_true", help="CPU time of the process instead of wall-clock time, for a busy machine")
+    parser.add_argument("--peak", nargs=2, metavar=("SIDE", "LENGTH"), help="only print the memory of attention on npu or cpu")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.set_grad_enabled(False)
+    if options.peak:
+        print(peak(options.peak[0], int(options.peak[1])))
+        return
     clock = time.process_time_ns if options.cpu_time else time.perf_counter_ns
     rows = []
 
@@ -88,10 +126,16 @@ def main() -> None:
         for name, fused, plain, arguments in cases(dtype):
             on_card = [a.npu() for a in arguments]
             compare(name, dtype, lambda f=fused, a=on_card: f(*a), lambda f=plain, a=arguments: f(*a), 2.0, faster=True)
+    memory = []
     for length in (1024, 2048, 4096):
+        npu, cpu = (statistics.median(peak_of_fresh_process(side, length, options.threads) for _ in range(3)) for side in ("npu", "cpu"))
+        memory.append((f"attention, {length} keys : SDPA", f"{npu / 2**20:.2f}", f"{cpu / 2**20:.2f}", f"{npu / cpu:.2f}",
+                       "<= 1.2" + ("" if npu <= 1.2 * cpu else "  missed")))
         compare(f"attention, {length} keys : SDPA", torch.float32, *attention(length, torch.float32), 1.0, faster=False)
     print(f"{options.threads} threads, TASK_QUEUE_ENABLE at its default; composition : fused, for attention fused : SDPA")
     print(table(rows, ("operator", "type", "npu ms", "cpu ms", "ratio", "must")))
+    print("\nMemory of attention at the peak of one call, beyond its inputs and outputs")
+    print(table(memory, ("operator", "npu MiB", "cpu MiB", "ratio", "must")))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""The vector loops of softnpu/kernels/engine/simd.h: short numbers are read and rounded as torch does, exponentials are exact enough."""
+"""The vector loops of softnpu/kernels/engine/rows.h: short numbers are read and rounded as torch does, exponentials are exact enough."""
+
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -42,3 +46,37 @@ def test_infinities_are_those_of_torch(value, masked):
     x[0, 7], mask[0, 7] = value, masked
     actual = torch.ops.npu.npu_scaled_masked_softmax(x.npu(), mask.npu()).cpu()
     torch.testing.assert_close(actual, torch.softmax(x.masked_fill(mask, -10000.0), -1), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_gates_are_exact_and_vanish_far_below_zero(dtype):
+    gate = torch.cat([torch.linspace(-80, 80, 4001), torch.tensor([-1000.0, -89.0, 89.0, 1000.0])]).to(dtype)
+    x = torch.stack([gate, torch.ones_like(gate)]).view(1, -1)
+    expected = torch.nn.functional.silu(gate.double()).to(dtype)
+    torch.testing.assert_close(torch.ops.npu.npu_swiglu(x.npu()).cpu()[0], expected, rtol=torch.finfo(dtype).eps * 4, atol=1e-30)
+
+
+@pytest.mark.parametrize("capability", ["default", "avx2"])
+def test_other_instruction_sets_agree_with_torch(capability):
+    script = """
+import torch, torch_npu
+npu = torch.ops.npu
+for dtype in (torch.float32, torch.float16, torch.bfloat16):
+    x, other = torch.randn(5, 74, dtype=dtype), torch.randn(5, 74, dtype=dtype)
+    wide = x.float()
+    first, second = wide.chunk(2, -1)
+    pairs = torch.stack([-wide[:, 1::2], wide[:, ::2]], -1).flatten(-2)
+    total = (x + other).float()
+    mask = torch.rand(5, 74) > 0.5
+    for actual, expected in (
+        (npu.npu_swiglu(x.npu()), torch.nn.functional.silu(first) * second),
+        (npu.npu_rotary_mul(x.npu(), other.npu(), other.npu()), (wide + torch.cat([-second, first], -1)) * other.float()),
+        (npu.npu_rotary_mul(x.npu(), other.npu(), other.npu(), "interleave"), (wide + pairs) * other.float()),
+        (npu.npu_add_rms_norm(x.npu(), other.npu(), x[0].npu(), 1e-6)[0], torch.rms_norm(total, [74], x[0].float(), 1e-6)),
+        (npu.npu_scaled_masked_softmax(x.npu(), mask.npu()), wide.masked_fill(mask, -10000.0).softmax(-1)),
+    ):
+        torch.testing.assert_close(actual.cpu(), expected.to(dtype))
+"""
+    environment = os.environ | {"ATEN_CPU_CAPABILITY": capability}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

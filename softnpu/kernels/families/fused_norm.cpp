@@ -1,13 +1,10 @@
 #include "kernels/families/fused_norm.h"
 
 #include <ATen/Functions.h>
-#include <ATen/Parallel.h>
 
-#include <algorithm>
-#include <cmath>
 #include <numeric>
 
-#include "kernels/engine/row_math.h"
+#include "kernels/engine/rows.h"
 
 namespace softnpu::kernels {
 
@@ -22,47 +19,60 @@ std::vector<int64_t> range(int64_t begin, int64_t end) {
 // ATen's group norm reads its parameters as if they were dense.
 Optional dense(const Optional& t) { return t ? Optional(wide(*t).contiguous()) : std::nullopt; }
 
-}  // namespace
+// Dense float32, as the loops over rows take weights.
+Tensor weights(const Tensor& gamma, double offset) {
+  const auto w = gamma.to(at::kFloat).contiguous();
+  return offset == 0 ? w : w + offset;
+}
 
-namespace {
-
-// In one pass over dense rows: the row is widened, the sum written and read back as it was rounded, the norm rounded.
+template <class T>
 void rms_norm_rows(std::array<Tensor*, 2> out, Tensor& rstd, Tensor* sum, const Tensor& x, const Tensor* other,
-                   const Tensor& gamma, double offset, double eps) {
-  const int64_t width = gamma.numel(), rows = width ? x.numel() / width : 0;
-  row::Buffer weights(width);
-  row::widen(weights.data(), gamma, 0, width);
-  if (offset != 0)
-    for (float& w : weights) w += static_cast<float>(offset);
-  at::parallel_for(0, rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(width, 1)), [&](int64_t begin, int64_t end) {
-    row::Buffer first(width), second(width);
-    for (int64_t i = begin; i < end; i++) {
-      const int64_t at = i * width;
-      const float* numbers = row::read(first.data(), x, at, width);
-      if (other) {
-        float* total = row::place(first.data(), *sum, at);
-        row::add(total, numbers, row::read(second.data(), *other, at, width), width);
-        row::narrow(*sum, at, total, width);
-        numbers = row::read(first.data(), *sum, at, width);
-      }
-      const float scale =
-          1.0f / std::sqrt(row::square_sum(numbers, width) / static_cast<float>(width) + static_cast<float>(eps));
-      rstd.mutable_data_ptr<float>()[i] = scale;
-      float* result = row::place(second.data(), *out[0], at);
-      row::scale(result, numbers, weights.data(), scale, width);
-      for (Tensor* each : out)
-        if (each) row::narrow(*each, at, result, width);
-    }
+                   const Tensor& weight, double eps) {
+  const int64_t n = weight.numel(), count = n ? x.numel() / n : 0;
+  const T *from = x.const_data_ptr<T>(), *more = other ? other->const_data_ptr<T>() : nullptr;
+  T *to = out[0]->mutable_data_ptr<T>(), *total = other ? sum->mutable_data_ptr<T>() : nullptr;
+  float *wide_to = out[1] ? out[1]->mutable_data_ptr<float>() : nullptr, *scales = rstd.mutable_data_ptr<float>();
+  const float* w = weight.const_data_ptr<float>();
+  const auto norm = rows::loops<T>().rms_norm;
+  rows::in_parallel(count, n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin, at = begin * n; i < end; i++, at += n)
+      scales[i] = norm(to + at, wide_to ? wide_to + at : nullptr, total ? total + at : nullptr, from + at,
+                       more ? more + at : nullptr, w, static_cast<float>(eps), n);
   });
+}
+
+template <class T>
+void rms_norm_backward_rows(Tensor& grad_input, Tensor& grad_weight, const Tensor& grad_out, const Tensor& x,
+                            const Tensor& rstd, const Tensor& weight) {
+  const int64_t n = weight.numel(), count = n ? x.numel() / n : 0;
+  const T *from = x.const_data_ptr<T>(), *grad = grad_out.const_data_ptr<T>();
+  T* to = grad_input.mutable_data_ptr<T>();
+  const float *w = weight.const_data_ptr<float>(), *scales = rstd.const_data_ptr<float>();
+  const auto backward = rows::loops<T>().rms_norm_backward;
+  // The weights' gradient is added up over some rows, and then over those sums: as exact as a sum by halves.
+  const int64_t rows_each = std::max<int64_t>(32, (count + 63) / 64), parts = (count + rows_each - 1) / rows_each;
+  const auto sums = at::zeros({parts, n}, at::kFloat);
+  float* partial = sums.mutable_data_ptr<float>();
+  rows::in_parallel(parts, rows_each * n, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; part++)
+      for (int64_t i = part * rows_each; i < std::min(count, (part + 1) * rows_each); i++)
+        backward(to + i * n, partial + part * n, grad + i * n, from + i * n, scales[i], w, n);
+  });
+  grad_weight.copy_(sums.sum({0}).view(grad_weight.sizes()));
 }
 
 }  // namespace
 
 void add_rms_norm(std::array<Tensor*, 2> out, Tensor& rstd, Tensor* sum, const Tensor& x, const Tensor* other,
                   const Tensor& gamma, double offset, double eps) {
-  const bool dense = row::fit(x, gamma, rstd, *out[0]) && rstd.scalar_type() == at::kFloat &&
-                     (!out[1] || row::fits(*out[1])) && (!other || row::fit(*other, *sum));
-  if (dense) return rms_norm_rows(out, rstd, sum, x, other, gamma, offset, eps);
+  const auto dense_floats = [](const Tensor& t) { return t.is_contiguous() && t.scalar_type() == at::kFloat; };
+  if (rows::fit(x, *out[0]) && dense_floats(rstd) && (!out[1] || dense_floats(*out[1])) &&
+      (!other || rows::fit(x, *other, *sum)) && gamma.scalar_type() != at::kDouble) {
+    const auto weight = weights(gamma, offset);
+    rows::with_type(x.scalar_type(),
+                    [&](auto zero) { rms_norm_rows<decltype(zero)>(out, rstd, sum, x, other, weight, eps); });
+    return;
+  }
   if (other) sum->copy_(wide(x) + wide(*other));
   const auto wide_x = wide(other ? *sum : x);
   const auto scale = wide_x.square().mean(range(x.dim() - gamma.dim(), x.dim()), true).add_(eps).rsqrt_();
@@ -74,6 +84,13 @@ void add_rms_norm(std::array<Tensor*, 2> out, Tensor& rstd, Tensor* sum, const T
 
 void rms_norm_backward(Tensor& grad_input, Tensor& grad_gamma, const Tensor& grad_out, const Tensor& self,
                        const Tensor& rstd, const Tensor& gamma) {
+  if (rows::fit(self, grad_out, grad_input) && gamma.scalar_type() != at::kDouble && rstd.scalar_type() == at::kFloat) {
+    const auto weight = weights(gamma, 0), scales = rstd.contiguous();
+    rows::with_type(self.scalar_type(), [&](auto zero) {
+      rms_norm_backward_rows<decltype(zero)>(grad_input, grad_gamma, grad_out, self, scales, weight);
+    });
+    return;
+  }
   const auto x = wide(self), dy = wide(grad_out), g = wide(gamma);
   const auto inner = range(x.dim() - g.dim(), x.dim()), outer = range(0, x.dim() - g.dim());
   auto scale = rstd.to(x.scalar_type());

@@ -1,10 +1,9 @@
 #include "kernels/families/fused_softmax.h"
 
 #include <ATen/Functions.h>
-#include <ATen/Parallel.h>
 
 #include "kernels/engine/require.h"
-#include "kernels/engine/simd.h"
+#include "kernels/engine/rows.h"
 
 namespace softnpu::kernels {
 
@@ -23,17 +22,12 @@ class Mask {
     step_ = bytes_.stride(-1);
   }
 
-  // Writes `value` where row `row` of all is masked.
-  SOFTNPU_INLINE void fill(float* numbers, int64_t row, float value) const {
-    if (triangle_) {
-      for (int64_t i = row % rows_ + 1; i < columns_; i++) numbers[i] = value;
-      return;
-    }
+  // Of row `row` of all.
+  rows::Masked at(int64_t row) const {
+    if (triangle_) return {nullptr, row % rows_ + 1};
     const uint8_t* marks = data_ + offset(row);
-    if (step_ == 0)
-      for (int64_t i = 0; marks[0] && i < columns_; i++) numbers[i] = value;
-    else
-      for (int64_t i = 0; i < columns_; i++) numbers[i] = marks[i] ? value : numbers[i];
+    if (step_ == 0) return {nullptr, marks[0] ? 0 : columns_};
+    return {marks, 0};
   }
 
  private:
@@ -52,68 +46,31 @@ class Mask {
   const uint8_t* data_ = nullptr;
 };
 
-template <class T>
-SOFTNPU_INLINE void softmax_row(T* out, const T* x, float* row, int64_t n, float scale, const Mask& mask,
-                                int64_t index) {
-  for (int64_t i = 0; i < n; i++) row[i] = simd::load(x[i]) * scale;
-  mask.fill(row, index, kMasked);
-  const float largest = simd::largest(row, n);
-  for (int64_t i = 0; i < n; i++) row[i] = simd::exp_negative(row[i] - largest);
-  const float sum = simd::sum(row, n);
-  for (int64_t i = 0; i < n; i++) simd::store(out[i], row[i] / sum);
-}
-
-template <class T>
-SOFTNPU_INLINE void softmax_backward_row(T* out, const T* grad, const T* y, float* row, int64_t n, float scale,
-                                         const Mask& mask, int64_t index) {
-  for (int64_t i = 0; i < n; i++) row[i] = simd::load(grad[i]) * simd::load(y[i]);
-  const float sum = simd::sum(row, n);
-  for (int64_t i = 0; i < n; i++) row[i] = (row[i] - simd::load(y[i]) * sum) * scale;
-  mask.fill(row, index, 0);
-  for (int64_t i = 0; i < n; i++) simd::store(out[i], row[i]);
-}
-
 // f(row, buffer of n numbers) for every row.
 template <class F>
-void for_rows(int64_t rows, int64_t n, const F& f) {
-  at::parallel_for(0, rows, std::max<int64_t>(1, 32768 / n), [&](int64_t begin, int64_t end) {
+void for_rows(int64_t count, int64_t n, const F& f) {
+  rows::in_parallel(count, n, [&](int64_t begin, int64_t end) {
     std::vector<float> buffer(n);
-    simd::run([&]() __attribute__((always_inline)) {
-      for (int64_t row = begin; row < end; row++) f(row, buffer.data());
-    });
+    for (int64_t row = begin; row < end; row++) f(row, buffer.data());
   });
-}
-
-template <class F>
-void with_type(const Tensor& t, F f) {
-  switch (t.scalar_type()) {
-    case at::kFloat:
-      return f(float());
-    case at::kHalf:
-      return f(at::Half());
-    case at::kBFloat16:
-      return f(at::BFloat16());
-    default:
-      TORCH_CHECK(false, "masked softmax of ", t.scalar_type(),
-                  " is not implemented; use float32, float16 or bfloat16");
-  }
 }
 
 }  // namespace
 
 void scaled_masked_softmax(Tensor& out, const Tensor& x, const Tensor& mask, double scale, bool triangle) {
   if (x.numel() == 0) return;
-  const int64_t n = x.size(-1), rows = x.numel() / n;
+  const int64_t n = x.size(-1);
   const Mask masked(mask, x, triangle);
   const auto from = x.contiguous();
   const bool direct = out.is_contiguous() && out.scalar_type() == x.scalar_type();
   auto to = direct ? out : at::empty_like(from);
-  with_type(from, [&](auto zero) {
+  rows::with_type(from.scalar_type(), [&](auto zero) {
     using T = decltype(zero);
     const T* x_data = from.template const_data_ptr<T>();
     T* out_data = to.template mutable_data_ptr<T>();
-    for_rows(rows, n, [&](int64_t row, float* buffer) __attribute__((always_inline)) {
-      softmax_row(out_data + row * n, x_data + row * n, buffer, n, static_cast<float>(scale), masked, row);
+    for_rows(x.numel() / n, n, [&](int64_t row, float* buffer) {
+      rows::loops<T>().softmax(out_data + row * n, x_data + row * n, buffer, static_cast<float>(scale), masked.at(row),
+                               kMasked, n);
     });
   });
   if (!direct) out.copy_(to);
@@ -122,18 +79,18 @@ void scaled_masked_softmax(Tensor& out, const Tensor& x, const Tensor& mask, dou
 void scaled_masked_softmax_backward(Tensor& out, const Tensor& grad, const Tensor& y, const Tensor& mask, double scale,
                                     bool triangle) {
   if (y.numel() == 0) return;
-  const int64_t n = y.size(-1), rows = y.numel() / n;
+  const int64_t n = y.size(-1);
   const Mask masked(mask, y, triangle);
   const auto probs = y.contiguous(), g = grad.to(y.scalar_type()).contiguous();
   const bool direct = out.is_contiguous() && out.scalar_type() == y.scalar_type();
   auto to = direct ? out : at::empty_like(probs);
-  with_type(probs, [&](auto zero) {
+  rows::with_type(probs.scalar_type(), [&](auto zero) {
     using T = decltype(zero);
     const T *y_data = probs.template const_data_ptr<T>(), *grad_data = g.template const_data_ptr<T>();
     T* out_data = to.template mutable_data_ptr<T>();
-    for_rows(rows, n, [&](int64_t row, float* buffer) __attribute__((always_inline)) {
-      softmax_backward_row(out_data + row * n, grad_data + row * n, y_data + row * n, buffer, n,
-                           static_cast<float>(scale), masked, row);
+    for_rows(y.numel() / n, n, [&](int64_t row, float* buffer) {
+      rows::loops<T>().softmax_backward(out_data + row * n, grad_data + row * n, y_data + row * n, buffer,
+                                        static_cast<float>(scale), masked.at(row), n);
     });
   });
   if (!direct) out.copy_(to);

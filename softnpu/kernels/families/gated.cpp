@@ -1,12 +1,11 @@
 #include "kernels/families/gated.h"
 
 #include <ATen/Functions.h>
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 
 #include <algorithm>
 
-#include "kernels/engine/row_math.h"
+#include "kernels/engine/rows.h"
 
 namespace softnpu::kernels {
 
@@ -21,6 +20,8 @@ Halves halves(const Tensor& t, int64_t dim) {
   const auto parts = t.chunk(2, dim);
   return {wide(parts[0]), wide(parts[1])};
 }
+
+bool by_rows(const Tensor& t, int64_t dim) { return dim == -1 || dim == t.dim() - 1; }
 
 const char* rule(int64_t approximate) { return approximate ? "tanh" : "none"; }
 
@@ -61,31 +62,43 @@ void geglu_backward(Tensor& grad_input, const Tensor& grad_out, const Tensor& se
 }
 
 void swiglu(Tensor& out, const Tensor& self, int64_t dim) {
-  const bool last = dim == -1 || dim == self.dim() - 1;
-  if (!last || !row::fit(self, out)) {
+  if (!by_rows(self, dim) || !rows::fit(self, out)) {
     const auto [left, right] = halves(self, dim);
     out.copy_(at::silu(left).mul_(right));
     return;
   }
-  const int64_t width = out.size(-1), rows = width ? out.numel() / width : 0;
-  at::parallel_for(0, rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(width, 1)), [&](int64_t begin, int64_t end) {
-    row::Buffer first(width), second(width);
-    for (int64_t i = begin; i < end; i++) {
-      const float* gate = row::read(first.data(), self, 2 * i * width, width);
-      const float* linear = row::read(second.data(), self, (2 * i + 1) * width, width);
-      float* result = row::place(first.data(), out, i * width);
-      row::silu_multiply(result, gate, linear, width);
-      row::narrow(out, i * width, result, width);
-    }
+  const int64_t n = out.size(-1), count = n ? out.numel() / n : 0;
+  rows::with_type(self.scalar_type(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* x = self.const_data_ptr<T>();
+    T* y = out.mutable_data_ptr<T>();
+    rows::in_parallel(count, n, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++) rows::loops<T>().swiglu(y + i * n, x + 2 * i * n, x + (2 * i + 1) * n, n);
+    });
   });
 }
 
 void swiglu_backward(Tensor& grad_input, const Tensor& grad_out, const Tensor& self, int64_t dim) {
-  const auto [left, right] = halves(self, dim);
-  const auto targets = grad_input.chunk(2, dim);
-  const auto grad = wide(grad_out);
-  targets[0].copy_(at::silu_backward(grad * right, left));
-  targets[1].copy_(grad * at::silu(left));
+  if (!by_rows(self, dim) || !rows::fit(self, grad_out, grad_input)) {
+    const auto [left, right] = halves(self, dim);
+    const auto targets = grad_input.chunk(2, dim);
+    const auto grad = wide(grad_out);
+    targets[0].copy_(at::silu_backward(grad * right, left));
+    targets[1].copy_(grad * at::silu(left));
+    return;
+  }
+  const int64_t n = grad_out.size(-1), count = n ? grad_out.numel() / n : 0;
+  rows::with_type(self.scalar_type(), [&](auto zero) {
+    using T = decltype(zero);
+    const T *x = self.const_data_ptr<T>(), *grad = grad_out.const_data_ptr<T>();
+    T* dx = grad_input.mutable_data_ptr<T>();
+    rows::in_parallel(count, n, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++) {
+        const int64_t gate = 2 * i * n, linear = gate + n;
+        rows::loops<T>().swiglu_backward(dx + gate, dx + linear, grad + i * n, x + gate, x + linear, n);
+      }
+    });
+  });
 }
 
 void clipped_swiglu(Tensor& out, const Tensor& x, const Optional& group_index, int64_t dim, double alpha, double limit,

@@ -2,11 +2,10 @@
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/Functions.h>
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 
 #include "kernels/engine/require.h"
-#include "kernels/engine/simd.h"
+#include "kernels/engine/rows.h"
 
 namespace softnpu::kernels {
 
@@ -14,69 +13,76 @@ namespace {
 
 enum Mode { half, interleave, quarter, interleave_half };
 
-// Two numbers of a row, turned; Wide is the type of the computation.
-template <class T, class Wide>
-SOFTNPU_INLINE void turn_pair(T& first, T& second, Wide a, Wide b, Wide cos1, Wide sin1, Wide cos2, Wide sin2) {
-  simd::store(first, a * cos1 - b * sin1);
-  simd::store(second, b * cos2 + a * sin2);
-}
-
-// One row of n numbers.
-template <class T, class Wide>
-SOFTNPU_INLINE void turn_half(T* out, const T* x, const Wide* cos, const Wide* sin, int64_t n) {
-  const int64_t h = n / 2;
-  for (int64_t i = 0; i < h; i++)
-    turn_pair(out[i], out[i + h], simd::load(x[i]), simd::load(x[i + h]), cos[i], sin[i], cos[i + h], sin[i + h]);
-}
-
-template <class T, class Wide>
-SOFTNPU_INLINE void turn_row(int64_t mode, T* out, const T* x, const Wide* cos, const Wide* sin, int64_t n) {
-  const int64_t h = n / 2;
-  if (mode == half) {
-    turn_half(out, x, cos, sin, n);
-  } else if (mode == quarter) {
-    turn_half(out, x, cos, sin, h);
-    turn_half(out + h, x + h, cos + h, sin + h, h);
-  } else if (mode == interleave) {
-    for (int64_t i = 0; i < n; i += 2)
-      turn_pair(out[i], out[i + 1], simd::load(x[i]), simd::load(x[i + 1]), cos[i], sin[i], cos[i + 1], sin[i + 1]);
-  } else {
-    for (int64_t i = 0; i < h; i++)
-      turn_pair(out[i], out[i + h], simd::load(x[2 * i]), simd::load(x[2 * i + 1]), cos[i], sin[i], cos[i + h],
-                sin[i + h]);
-  }
-}
-
-// Where each row of `t` begins; its rows are dense.
-struct Rows {
-  IntArrayRef sizes, strides;
-
-  SOFTNPU_INLINE int64_t at(int64_t row) const {
-    int64_t offset = 0;
-    for (int64_t dim = static_cast<int64_t>(sizes.size()) - 2; dim >= 0; dim--) {
-      offset += row % sizes[dim] * strides[dim];
-      row /= sizes[dim];
-    }
-    return offset;
-  }
-};
-
 Tensor dense_rows(const Tensor& t) { return t.stride(-1) == 1 ? t : t.contiguous(); }
 
-template <class T, class Wide>
-void turn(Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin, int64_t mode) {
-  const int64_t n = x.size(-1), rows = x.numel() / n;
-  const Rows to{out.sizes(), out.strides()}, from{x.sizes(), x.strides()}, c{cos.sizes(), cos.strides()},
-      s{sin.sizes(), sin.strides()};
-  T* out_data = out.mutable_data_ptr<T>();
-  const T* x_data = x.const_data_ptr<T>();
-  const Wide *cos_data = cos.const_data_ptr<Wide>(), *sin_data = sin.const_data_ptr<Wide>();
-  at::parallel_for(0, rows, std::max<int64_t>(1, 32768 / n), [&](int64_t begin, int64_t end) {
-    simd::run([&]() __attribute__((always_inline)) {
-      for (int64_t row = begin; row < end; row++)
-        turn_row(mode, out_data + to.at(row), x_data + from.at(row), cos_data + c.at(row), sin_data + s.at(row), n);
+// Where the rows of a tensor are: those of the innermost dimension that has several are one step apart.
+class Rows {
+ public:
+  Rows(const Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin) {
+    for (int64_t dim = 0; dim < x.dim() - 1; dim++) {
+      if (x.size(dim) == 1) continue;
+      sizes_.push_back(x.size(dim));
+      strides_.push_back({out.stride(dim), x.stride(dim), cos.stride(dim), sin.stride(dim)});
+    }
+    if (sizes_.empty()) sizes_.push_back(1), strides_.push_back({});
+  }
+
+  // f(offsets, steps, count) for pieces of the rows from begin to end.
+  template <class F>
+  void pieces(int64_t begin, int64_t end, const F& f) const {
+    while (begin < end) {
+      const int64_t count = std::min(sizes_.back() - begin % sizes_.back(), end - begin);
+      rows::Steps offset{};
+      int64_t rest = begin;
+      for (int64_t dim = static_cast<int64_t>(sizes_.size()) - 1; dim >= 0; dim--) {
+        const int64_t index = rest % sizes_[dim];
+        const auto& step = strides_[dim];
+        offset = {offset.out + index * step.out, offset.x + index * step.x, offset.cos + index * step.cos,
+                  offset.sin + index * step.sin};
+        rest /= sizes_[dim];
+      }
+      f(offset, strides_.back(), count);
+      begin += count;
+    }
+  }
+
+ private:
+  c10::SmallVector<int64_t, 6> sizes_;
+  c10::SmallVector<rows::Steps, 6> strides_;
+};
+
+template <class T, class Table, class Loop>
+void turn(Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin, int64_t mode, bool backward, Loop loop) {
+  const Rows all(out, x, cos, sin);
+  T* to = out.mutable_data_ptr<T>();
+  const T* from = x.const_data_ptr<T>();
+  const Table *c = cos.const_data_ptr<Table>(), *s = sin.const_data_ptr<Table>();
+  const int64_t parts = mode == quarter ? 2 : 1, n = x.size(-1) / parts;
+  rows::in_parallel(x.numel() / x.size(-1), x.size(-1), [&](int64_t begin, int64_t end) {
+    all.pieces(begin, end, [&](const rows::Steps& at, const rows::Steps& steps, int64_t count) {
+      for (int64_t i = 0; i < parts * n; i += n)
+        loop(to + at.out + i, from + at.x + i, c + at.cos + i, s + at.sin + i, n, mode == interleave, backward, count,
+             steps);
     });
   });
+}
+
+// x cos + rotated(x) sin, or its gradient, for the three types and the modes that leave numbers in their place.
+void turn(Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin, int64_t mode, bool backward) {
+  const auto type = x.scalar_type();
+  const bool direct = out.stride(-1) == 1 && out.scalar_type() == type;
+  const bool same = cos.scalar_type() == type && sin.scalar_type() == type;
+  const auto table = [&](const Tensor& t) { return dense_rows(same ? t : t.to(at::kFloat)).expand(x.sizes()); };
+  const auto from = dense_rows(x), c = table(cos), s = table(sin);
+  auto to = direct ? out : at::empty(x.sizes(), x.options());
+  rows::with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    if (same)
+      turn<T, T>(to, from, c, s, mode, backward, rows::loops<T>().rotate);
+    else
+      turn<T, float>(to, from, c, s, mode, backward, rows::loops<T>().rotate_wide);
+  });
+  if (!direct) out.copy_(to);
 }
 
 Tensor rotated(const Tensor& x, int64_t mode) {
@@ -104,32 +110,12 @@ int64_t rotary_mode(std::string_view name) {
 
 void rotary(Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin, int64_t mode) {
   if (x.numel() == 0) return;
-  const auto type = x.scalar_type();
-  const auto table = [&](const Tensor& t) {
-    return dense_rows(t.to(type == at::kDouble ? at::kDouble : at::kFloat)).expand(x.sizes());
-  };
-  const auto c = table(cos), s = table(sin);
-  const bool direct = out.stride(-1) == 1 && out.scalar_type() == type;
-  // A row is written while it is read: in place this is right for the modes that keep numbers where they are.
-  const auto from = mode == interleave_half && out.is_alias_of(x) ? x.contiguous().clone() : dense_rows(x);
-  auto to = direct ? out : at::empty(x.sizes(), x.options());
-  switch (type) {
-    case at::kFloat:
-      turn<float, float>(to, from, c, s, mode);
-      break;
-    case at::kHalf:
-      turn<at::Half, float>(to, from, c, s, mode);
-      break;
-    case at::kBFloat16:
-      turn<at::BFloat16, float>(to, from, c, s, mode);
-      break;
-    case at::kDouble:
-      turn<double, double>(to, from, c, s, mode);
-      break;
-    default:
-      TORCH_CHECK(false, "rotary position embedding of ", type, " is not implemented");
-  }
-  if (!direct) out.copy_(to);
+  const auto from = mode == interleave_half ? apart(x) : x;
+  const int64_t turned = mode == interleave_half ? int64_t{half} : mode;
+  if (x.scalar_type() == at::kDouble)
+    out.copy_(from * cos + rotated(from, turned) * sin);
+  else
+    turn(out, from, cos, sin, turned, false);
 }
 
 void rotary_by_matrix(Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& matrix) {
@@ -139,12 +125,17 @@ void rotary_by_matrix(Tensor& out, const Tensor& x, const Tensor& cos, const Ten
 
 void rotary_backward(Tensor& dx, Tensor& dcos, Tensor& dsin, const Tensor& grad, const Tensor& cos, const Tensor& sin,
                      const Optional& x, int64_t mode) {
-  const auto g = wide(grad), c = wide(cos), s = wide(sin);
+  if (grad.numel() == 0) return;
   const int64_t turned = mode == interleave_half ? int64_t{half} : mode;
-  const auto back = g * c - rotated(g * s, turned);  // the transpose of a rotation by 90 degrees is its negative
-  dx.copy_(mode == interleave_half ? together(back) : back);
+  if (grad.scalar_type() != at::kDouble && mode != interleave_half) {
+    turn(dx, grad, cos, sin, turned, true);
+  } else {
+    const auto g = wide(grad);
+    const auto back = g * wide(cos) - rotated(g * wide(sin), turned);  // the transpose is the negative of the rotation
+    dx.copy_(mode == interleave_half ? together(back) : back);
+  }
   if (!x) return;
-  const auto w = mode == interleave_half ? apart(wide(*x)) : wide(*x);
+  const auto g = wide(grad), w = mode == interleave_half ? apart(wide(*x)) : wide(*x);
   dcos.copy_(at::sum_to(g * w, cos.sizes()));
   dsin.copy_(at::sum_to(g * rotated(w, turned), sin.sizes()));
 }
