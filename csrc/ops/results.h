@@ -19,6 +19,9 @@ struct Result {
 // A contiguous tensor beside `on`: on its card, or a meta tensor.
 Tensor make(const Tensor& on, const Result& result);
 
+// `made`, with the numbers of `from`: what an operator changes in the place of its argument.
+inline const Tensor& filled(const Tensor& made, const Tensor& from) { return made.copy_(from), made; }
+
 inline Dims dims(c10::SymIntArrayRef sizes) { return Dims(sizes.begin(), sizes.end()); }
 inline Dims dims(const Tensor& t) { return dims(t.sym_sizes()); }
 

@@ -1,14 +1,17 @@
-// Descriptors of the single-operator interface that came before aclnn. Clients build them and then run the operator
-// with aclopCompileAndExecute, which softnpu refuses (refused.cpp): the objects are real, attributes are accepted and
-// unused.
+// The single-operator interface that came before aclnn. Clients build descriptors and then run an operator with
+// aclopCompileAndExecute, which softnpu has for those of the float status alone: the objects are real, attributes are
+// accepted and unused.
 #include <dlfcn.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "entry.h"
 #include "runtime/arena.h"
+#include "runtime/float_status.h"
+#include "runtime/task.h"
 
 using namespace softnpu;
 
@@ -62,6 +65,18 @@ aclError accept(const char* entry, aclopAttr* attributes, const char* name) {
     required(name, "attrName");
     with(g_attributes, attributes, "attr", [](aclopAttr&) {});
   });
+}
+
+// Over the only tensor of the operator `type`.
+template <class Buffers>
+Task* status_task(FloatStatus what, const char* type, int count, const aclTensorDesc* const descs[], Buffers buffers) {
+  if (count != 1) fail(ACL_ERROR_INVALID_PARAM, "%s has one tensor of %d numbers", type, kFloatStatusNumbers);
+  aclDataType dtype = ACL_DT_UNDEFINED;
+  void* numbers = nullptr;
+  with(g_descs, required(descs, "desc")[0], "desc", [&](aclTensorDesc& d) { dtype = d.dtype; });
+  with(g_buffers, static_cast<const aclDataBuffer*>(required(buffers, "buffers")[0]), "dataBuffer",
+       [&](aclDataBuffer& b) { numbers = b.data; });
+  return float_status_task(what, required(numbers, "the float status"), dtype);
 }
 
 std::vector<int64_t> read_dims(int count, const int64_t* dims) {
@@ -197,6 +212,28 @@ aclError aclopSetAttrListListInt(aclopAttr* attributes, const char* name, int, c
 
 aclError aclopSetAttrString(aclopAttr* attributes, const char* name, const char*) {
   return accept("aclopSetAttrString", attributes, name);
+}
+
+// Chips before the Ascend910B1 write the status into the input of NPUGetFloatStatus; later ones have the V2 operators.
+aclError aclopCompileAndExecute(const char* type, int input_count, const aclTensorDesc* const input_descs[],
+                                const aclDataBuffer* const inputs[], int output_count,
+                                const aclTensorDesc* const output_descs[], aclDataBuffer* const outputs[],
+                                const aclopAttr*, aclopEngineType, aclopCompileType, const char*, aclrtStream stream) {
+  return guard("aclopCompileAndExecute", [&] {
+    const std::string_view name = required(type, "opType");
+    if (name == "NPUAllocFloatStatus")
+      submit(stream, status_task(FloatStatus::make, type, output_count, output_descs, outputs));
+    else if (name == "NPUGetFloatStatusV2")
+      submit(stream, status_task(FloatStatus::read, type, output_count, output_descs, outputs));
+    else if (name == "NPUGetFloatStatus")
+      submit(stream, status_task(FloatStatus::read, type, input_count, input_descs, inputs));
+    else if (name == "NPUClearFloatStatusV2")
+      submit(stream, float_status_task(FloatStatus::clear, nullptr, ACL_DT_UNDEFINED));
+    else if (name == "NPUClearFloatStatus")
+      submit(stream, status_task(FloatStatus::clear, type, output_count, output_descs, outputs));
+    else
+      fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "softnpu has no operator %s and no Ascend cores to compile it for", type);
+  });
 }
 
 // Executors are libopapi.so's, which this library does not know. The official client looks the name up in

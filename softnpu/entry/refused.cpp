@@ -84,7 +84,6 @@ int aclrtGetFunctionAddr();
 int aclrtLaunchKernelWithHostArgs();
 }
 #define NPU_BINARY(name) NPU_REFUSE(name, "Ascend cores to run machine code on")
-NPU_BINARY(aclopCompileAndExecute)
 NPU_BINARY(aclopCompileAndExecuteV2)
 NPU_BINARY(rtDevBinaryRegister)
 NPU_BINARY(rtFunctionRegister)

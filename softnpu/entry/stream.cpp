@@ -5,6 +5,7 @@
 #include "runtime/address.h"
 #include "runtime/callback.h"
 #include "runtime/copy.h"
+#include "runtime/float_status.h"
 #include "runtime/resource_limits.h"
 #include "runtime/trace.h"
 
@@ -18,6 +19,11 @@ void synchronize_stream(aclrtStream handle, int64_t milliseconds) {
   if (!stream.synchronize(Deadline::after_milliseconds(milliseconds)))
     fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d was not done within %lld ms", stream.id(),
          (long long)milliseconds);
+}
+
+void switch_overflow(Stream& stream, uint32_t flag) {
+  stream.overflow_switch = flag;
+  if (flag) g_overflow_watched = true;
 }
 
 }  // namespace
@@ -74,7 +80,7 @@ aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
 aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {
   return guard("aclrtSetStreamOverflowSwitch", [&] {
     if (flag > 1) fail(ACL_ERROR_RT_PARAM_INVALID, "flag %u is neither 0 nor 1", flag);
-    Stream::checked(stream).overflow_switch = flag;
+    switch_overflow(Stream::checked(stream), flag);
   });
 }
 
@@ -92,7 +98,7 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr attribute, 
         target.stop_on_failure(value->failureMode == ACL_STOP_ON_FAILURE);
         return;
       case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:
-        target.overflow_switch = value->overflowSwitch;
+        switch_overflow(target, value->overflowSwitch);
         return;
       case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
         return;  // for the eyes of hardware debuggers

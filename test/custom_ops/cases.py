@@ -138,8 +138,6 @@ CAST = [
     Case("copy_memory_", (X, X + 1), lambda x, y: y),
     Case("one_", (X,), torch.ones_like),
     Case("npu_alloc_float_status", (X,), lambda x: torch.zeros(8)),
-    Case("npu_get_float_status", (torch.ones(8),), lambda x: torch.zeros(8)),
-    Case("npu_clear_float_status", (torch.ones(8),), lambda x: torch.zeros(8)),
 ]
 
 LAYOUT = [

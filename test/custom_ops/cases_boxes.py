@@ -4,7 +4,7 @@ import math
 
 import torch
 from cases import Case, rand
-from detection_cases import roi_align
+from detection_cases import bins, roi_align
 
 
 def overlap_of(kind, boxes, others, trans):
@@ -181,20 +181,10 @@ def roi_gradient(grad, rois, shape, width, height, scale, samples, mode=1):
 
 def ps_roi_gradient(grad, rois, scale, size, channels, input_size):
     """Every pixel of a bin gets its share."""
-    boxes = rois.transpose(1, 2).reshape(-1, 5)
-    h, w = input_size
-    out = torch.zeros(rois.shape[0], size * size * channels, h, w)
-    for n, (image, *box) in enumerate(boxes.tolist()):
-        x1, y1 = round(box[0]) * scale, round(box[1]) * scale
-        bw, bh = max((round(box[2]) + 1) * scale - x1, 0.1) / size, max((round(box[3]) + 1) * scale - y1, 0.1) / size
-        for i in range(size):
-            for j in range(size):
-                ys = range(min(max(math.floor(y1 + i * bh), 0), h), min(max(math.ceil(y1 + (i + 1) * bh), 0), h))
-                xs = range(min(max(math.floor(x1 + j * bw), 0), w), min(max(math.ceil(x1 + (j + 1) * bw), 0), w))
-                for d in range(channels):
-                    for y in ys:
-                        for x in xs:
-                            out[int(image), (d * size + i) * size + j, y, x] += grad[n, d, i, j] / (len(ys) * len(xs))
+    out = torch.zeros(rois.shape[0], size * size * channels, *input_size)
+    for place, plane, pixels in bins(rois, scale, size, channels, *input_size):
+        for pixel in pixels:
+            out[(*plane, *pixel)] += grad[place] / len(pixels)
     return out
 
 

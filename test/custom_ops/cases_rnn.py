@@ -68,9 +68,9 @@ def lstm_backward(dy, dh, dc, x, weight, bias, h, c, *_):
         return several(lstm(*leaves[:3], NO_MASK, *leaves[3:], *NET, False, False), leaves, (dy, dh, dc))
 
 
-def of_lstm_data(reverse):
-    outputs = lstm(X, WEIGHT, BIAS, MASK, H, C, *NET, True, reverse)
-    return (*seeds(outputs[0].shape), X, BATCH_SIZES, WEIGHT, BIAS, H, C, *outputs, reverse)
+def of_lstm_data(reverse, h=H, c=C):
+    outputs = lstm(X, WEIGHT, BIAS, MASK, h, c, *NET, True, reverse)
+    return (*seeds(outputs[0].shape), X, BATCH_SIZES, WEIGHT, BIAS, h, c, *outputs, reverse)
 
 
 def lstm_data_backward(dy, dh, dc, x, sizes, weight, bias, h, c, *rest):
@@ -250,6 +250,7 @@ RECURRENT = [
     Case("npu_lstm_backward", of_lstm(X[:1], H, C, missing=(0,)), lstm_backward, label="states"),
     Case("npu_lstm_data_backward", of_lstm_data(False), lstm_data_backward),
     Case("npu_lstm_data_backward", of_lstm_data(True), lstm_data_backward, label="backwards"),
+    Case("npu_lstm_data_backward", of_lstm_data(False, H * 0, C * 0), lstm_data_backward, label="from zero"),
     Case("npu_lstm_cell", (X[0], W_IH, W_HH, H[0], C[0], B_IH, B_HH), cell, grad=(0, 1, 2, 3, 4, 5, 6)),
     Case("npu_lstm_cell", (X[0], W_IH, W_HH, H[0], C[0]), cell, grad=(0, 1, 2, 3, 4), through=2, label="without biases"),
     Case("npu_lstm_cell", (X[1], W_IH, W_HH, H[0] * 0, C[0] * 0, B_IH, B_HH), cell, through=1, label="first"),

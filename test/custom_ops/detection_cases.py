@@ -220,11 +220,9 @@ def roi_align(features, rois, scale, ph, pw, samples, mode):
     return out
 
 
-def ps_roi(features, rois, scale, size, channels):
-    boxes = rois.transpose(1, 2).reshape(-1, 5)
-    out = torch.zeros(len(boxes), channels, size, size)
-    h, w = features.shape[-2:]
-    for n, (image, *box) in enumerate(boxes.tolist()):
+def bins(rois, scale, size, channels, h, w):
+    """(place in the result, its plane of the features, pixels) of every bin: ((region, channel, i, j), (image, plane), [(y, x)])."""
+    for n, (image, *box) in enumerate(rois.transpose(1, 2).reshape(-1, 5).tolist()):
         x1, y1 = round(box[0]) * scale, round(box[1]) * scale
         bw, bh = max((round(box[2]) + 1) * scale - x1, 0.1) / size, max((round(box[3]) + 1) * scale - y1, 0.1) / size
         for i in range(size):
@@ -232,9 +230,14 @@ def ps_roi(features, rois, scale, size, channels):
                 ys = range(min(max(math.floor(y1 + i * bh), 0), h), min(max(math.ceil(y1 + (i + 1) * bh), 0), h))
                 xs = range(min(max(math.floor(x1 + j * bw), 0), w), min(max(math.ceil(x1 + (j + 1) * bw), 0), w))
                 for d in range(channels):
-                    plane = features[int(image), (d * size + i) * size + j]
-                    values = [plane[y, x].item() for y in ys for x in xs]
-                    out[n, d, i, j] = sum(values) / len(values) if values else 0.0
+                    yield (n, d, i, j), (int(image), (d * size + i) * size + j), [(y, x) for y in ys for x in xs]
+
+
+def ps_roi(features, rois, scale, size, channels):
+    out = torch.zeros(rois.shape[0] * rois.shape[2], channels, size, size)
+    for place, plane, pixels in bins(rois, scale, size, channels, *features.shape[-2:]):
+        values = [features[plane][pixel].item() for pixel in pixels]
+        out[place] = sum(values) / len(values) if values else 0.0
     return out
 
 

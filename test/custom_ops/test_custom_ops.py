@@ -4,6 +4,7 @@ import importlib
 import inspect
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,11 @@ def test_rows_of_other_schemas_name_operators():
 def test_every_operator_has_a_case():
     covered = {case.op.partition(".")[0] for case in CASES}.union(ELSEWHERE, *(getattr(module, "ELSEWHERE", ()) for module in MORE))
     assert covered == NAMES
+
+
+def test_every_operator_has_three_cases():
+    counts = Counter(case.op for case in CASES)
+    assert not {op: count for op, count in counts.items() if count < 3}
 
 
 def test_operators_are_functions_of_the_package():

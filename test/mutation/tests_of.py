@@ -50,7 +50,7 @@ TESTS = {
     "migrate/": CONVERT,
     "npu/amp/": [f"{PYTHON}amp.py"],
     "npu/autocast_utils.py": [f"{PYTHON}amp.py"],
-    "npu/overflow.py": [f"{PYTHON}amp.py"],
+    "npu/overflow.py": [f"{PYTHON}overflow.py"],
     "npu/_dynamo.py": [f"{PYTHON}compile.py"],
     "npu/_dynamo_rules.py": [f"{PYTHON}compile.py", f"{PYTHON}transfer_compile.py", f"{PYTHON}options.py", "-k", "not trainer"],
     "npu/_format.py": [f"{PYTHON}options.py", "test/custom_ops/test_custom_ops.py", "-k", "format"],

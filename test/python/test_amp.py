@@ -188,15 +188,3 @@ def test_disabled_scaler_does_nothing():
     run = Run(torch.npu.amp.GradScaler(enabled=False))
     assert run.step() == (1.0, [0.5, 0.5])
     assert run.scaler.state_dict() == {}
-
-
-def test_overflow_mode():
-    from torch_npu.npu import utils
-
-    assert utils.is_support_inf_nan()
-    assert not utils.is_force_overflow_check()
-    assert utils.npu_check_overflow(torch.tensor([1.0, INF], device="npu"))
-    assert utils.npu_check_overflow(float("nan"))
-    assert not utils.npu_check_overflow(torch.ones(2, device="npu"))
-    with pytest.raises(RuntimeError, match="npu_check_overflow"):
-        torch.npu.amp.GradScaler.get_npu_overflow_flag()

@@ -56,8 +56,8 @@ def difference(x, y) -> list[str]:
         if a == b or any(r in name for r in ("seed", "offset", "stream")):
             continue
         if is_tensor(a) and is_tensor(b):
-            what = [text for key, text in (("t", "shape"), ("d", "type"), ("s", "strides"), ("o", "offset"), ("p", "memory")) if a[key] != b[key]]
-            found.append(f"{x.name}.{name}: {what[0]}")
+            parts = {"t": "shape", "d": "type", "s": "strides", "o": "offset", "p": "memory"}
+            found.append(f"{x.name}.{name}: {next(parts[key] for key in parts if a[key] != b[key])}")
         elif a is None or b is None:
             found.append(f"{x.name}.{name}: {'null' if a is None else 'given'} there, {'null' if b is None else 'given'} here")
         elif isinstance(a, dict) and isinstance(b, dict):
@@ -82,7 +82,8 @@ def print_programs(title: str, names: list[str], levels: dict[str, str]) -> None
 def vocabulary(official: dict[str, Region], ours: dict[str, Region], show: bool) -> None:
     for strict in (True, False):
         known = {form_of(c, strict) for r in official.values() for c in r.calls}
-        calls, where = Counter(), defaultdict(set)
+        calls: Counter = Counter()
+        where: dict[tuple, set] = defaultdict(set)
         for name, r in ours.items():
             for c in r.calls:
                 calls[form_of(c, strict)] += 1

@@ -38,9 +38,14 @@ def run(python: str, environment: dict[str, str], names: list[str], first: int) 
     """Gives the number of the program that ran last and the exit code."""
     command = [python, str(HERE / "programs.py"), str(first), *names]
     child = subprocess.Popen(command, env=environment, cwd="/", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert child.stdout
     lines: queue.Queue = queue.Queue()
-    threading.Thread(target=lambda: [lines.put(line) for line in child.stdout] + [lines.put("")], daemon=True).start()
+
+    def read() -> None:
+        for line in child.stdout or ():
+            lines.put(line)
+        lines.put("")
+
+    threading.Thread(target=read, daemon=True).start()
     at = first
     while True:
         try:

@@ -32,9 +32,6 @@ SCHEMAS = {
         "npu_dtype_cast_(Tensor(a!) input, Tensor src) -> Tensor(a!)",
         "copy_memory_(Tensor(a!) input, Tensor src, bool non_blocking=False) -> Tensor(a!)",
         "one_(Tensor(a!) input) -> Tensor(a!)",
-        "npu_alloc_float_status(Tensor input) -> Tensor",
-        "npu_get_float_status(Tensor input, int mode=0) -> Tensor",
-        "npu_clear_float_status(Tensor input, int mode=0) -> Tensor",
     ],
     "formats": [
         "npu_format_cast(Tensor input, int acl_format, *, int? customize_dtype=None, int? input_dtype=None) -> Tensor",

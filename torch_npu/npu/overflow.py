@@ -1,14 +1,14 @@
-"""How an overflow shows: as inf and nan in the result, the only mode in which this package computes.
+"""How an overflow shows: as inf and nan in the result, the only mode in which this package computes, and in the card's float status.
 
-Chips of the first generation could saturate instead and raise a flag of the card. The names of that mode exist, so that
-programs can ask which mode they are in; its flag cannot be read.
+Chips of the first generation could saturate instead, and told by the float status alone. Its operators are there on every chip; the
+functions here that stand for saturation mode say what to use instead.
 """
+
+import warnings
 
 import torch
 
 __all__ = ["clear_npu_overflow_flag", "get_npu_overflow_flag", "is_force_overflow_check", "is_support_inf_nan", "npu_check_overflow"]
-
-_NO_FLAG = "the npu computes with inf and nan and has no overflow flag; use torch.npu.utils.npu_check_overflow(tensor)"
 
 
 def is_support_inf_nan() -> bool:
@@ -17,7 +17,7 @@ def is_support_inf_nan() -> bool:
 
 
 def is_force_overflow_check() -> bool:
-    """Whether the flag of saturation mode is polled after each operator. Never: there is no such mode."""
+    """Whether the float status is asked for in place of the results. Never: results are what is looked at."""
     return False
 
 
@@ -26,11 +26,21 @@ def npu_check_overflow(grad: torch.Tensor | float) -> bool:
     return not bool(torch.isfinite(torch.as_tensor(grad)).all())
 
 
+def read_float_status() -> bool:
+    """Whether an operator of the current card has overflowed since clear_float_status(). Waits for the card."""
+    return bool(torch.ops.npu.npu_get_float_status(torch.empty(8, device="npu"))[0])
+
+
+def clear_float_status() -> None:
+    """Forgets the overflows of the current card."""
+    torch.ops.npu.npu_clear_float_status(torch.empty(8, device="npu"))
+
+
 def get_npu_overflow_flag() -> bool:
     """Raises: the flag belongs to saturation mode."""
-    raise RuntimeError(_NO_FLAG)
+    raise RuntimeError("the npu computes with inf and nan and has no overflow flag; use torch.npu.utils.npu_check_overflow(tensor)")
 
 
 def clear_npu_overflow_flag() -> None:
-    """Raises: the flag belongs to saturation mode."""
-    raise RuntimeError(_NO_FLAG)
+    """Warns: the flag belongs to saturation mode, and nobody can have read it."""
+    warnings.warn("the npu computes with inf and nan and has no overflow flag; remove clear_npu_overflow_flag()", stacklevel=2)

@@ -46,8 +46,6 @@ results::Result prolog_scale(const Tensor& token_x, const Tensor& weight_uk, boo
 // A result that this call does not have is not given to the device.
 inline std::optional<Tensor> unless_empty(const Tensor& t) { return t.numel() ? std::optional(t) : std::nullopt; }
 
-// A tensor that the device changes in the place of another one.
-inline const Tensor& filled(const Tensor& made, const Tensor& from) { return made.copy_(from), made; }
 std::vector<Tensor> copies(at::TensorList list);
 
 }  // namespace npu::ops

@@ -257,11 +257,6 @@ int64_t group_numbers(const char* op, const at::OptionalIntArrayRef& sizes) {
   return packed;
 }
 
-const Tensor& copied(const Tensor& to, const Tensor& from) {
-  to.copy_(from);
-  return to;
-}
-
 std::array<bool, 2> dynamic_quant_mask(const std::optional<Tensor>& smooth1, const std::optional<Tensor>& smooth2,
                                        const std::optional<std::array<bool, 2>>& mask) {
   if (!mask) return {true, smooth1.has_value() && smooth2.has_value()};

@@ -68,8 +68,6 @@ Tensor matmul_scale(const Tensor& scale, const std::optional<Tensor>& offset,
 // A scale of a result in the same form.
 std::optional<Tensor> result_scale(const std::optional<Tensor>& scale, const std::optional<Tensor>& offset);
 int64_t group_numbers(const char* op, const at::OptionalIntArrayRef& sizes);  // three of 16 bits
-// `to`, with the numbers of `from`.
-const Tensor& copied(const Tensor& to, const Tensor& from);
 // Which of two quantised results are asked for.
 std::array<bool, 2> dynamic_quant_mask(const std::optional<Tensor>& smooth1, const std::optional<Tensor>& smooth2,
                                        const std::optional<std::array<bool, 2>>& mask);

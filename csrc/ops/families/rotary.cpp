@@ -80,9 +80,4 @@ int64_t without(const char* op, const char* what, bool wanted, int64_t number) {
   return number;
 }
 
-const Tensor& filled(const Tensor& to, const Tensor& from) {
-  to.copy_(from);
-  return to;
-}
-
 }  // namespace npu::ops

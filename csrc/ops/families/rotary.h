@@ -27,7 +27,5 @@ std::tuple<Tensor, Tensor, Tensor> rotate_gradients(const Tensor& grad, const Te
                                                     const Tensor& sin, const Tensor& rotate);
 // `number`, for an older operator that lacks what may be wanted.
 int64_t without(const char* op, const char* what, bool wanted, int64_t number);
-// `to`, which gets the numbers of `from`: for operators that write their input.
-const Tensor& filled(const Tensor& to, const Tensor& from);
 
 }  // namespace npu::ops

@@ -13,10 +13,12 @@
 #include <sstream>
 
 #include "kernels/engine/float_flags.h"
+#include "kernels/engine/overflow.h"
 #include "kernels/engine/wide.h"
 #include "runtime/address.h"
 #include "runtime/config.h"
 #include "runtime/error.h"
+#include "runtime/float_status.h"
 
 namespace softnpu::kernels {
 
@@ -78,6 +80,11 @@ struct Describe {
   }
 };
 
+void run_kernel(Call& call) {
+  if (C10_UNLIKELY(overflow_watched())) return run_watched(call);
+  call.op.wide ? run_wide(call) : call.op.run(call);
+}
+
 }  // namespace
 
 Call::~Call() {
@@ -92,7 +99,7 @@ void Call::capture_thread_state() {
 void Call::compute() {
   CleanState clean(float_flags_, threads_);
   if (C10_UNLIKELY(!formatted.empty())) return run_formatted();
-  op.wide ? run_wide(*this) : op.run(*this);
+  run_kernel(*this);
   if (!layouts_.empty()) restore_layouts();
 }
 
@@ -104,7 +111,7 @@ void Call::run_formatted() {
     }
   } memory{formatted};
   for (auto& each : formatted) each.unpack();
-  op.wide ? run_wide(*this) : op.run(*this);
+  run_kernel(*this);
   if (!layouts_.empty()) restore_layouts();
   for (auto& each : formatted) each.pack();
 }
@@ -236,6 +243,7 @@ void Call::set_workspace(void* address, uint64_t bytes) {
 
 void Call::set_output(size_t i, const Tensor& result) {
   auto& out = tensor(i);
+  note_selection(i);
   TORCH_CHECK(out.numel() >= result.numel(), "output ", i, " has room for ", out.numel(), " elements, needs ",
               result.numel());
   auto view = out.as_strided(

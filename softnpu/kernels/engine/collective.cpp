@@ -27,15 +27,25 @@ HcclDataType type_of(const Tensor& t) {
 
 const void* address(const Tensor& t) { return device_address(t.const_data_ptr()); }
 
-Group group_of(const std::string& name, const Tensor& t) {
-  const int card = card_of(address(t));
+Group group_of(const std::string& name, const Tensor& t) { return group_at(name, address(t)); }
+
+}  // namespace
+
+Group group_at(const std::string& name, const void* memory) {
+  const int card = card_of(memory);
   const Group group = find_group(name, card);
   if (!group.communicator)
     fail(ACLNN_ERR_PARAM_INVALID, "there is no communicator \"%s\" on card %d", name.c_str(), card);
   return group;
 }
 
-}  // namespace
+Group group_at(const std::string& name, const void* memory, int64_t ranks) {
+  const Group group = group_at(name, memory);
+  if (static_cast<int64_t>(group.ranks) != ranks)
+    fail(ACLNN_ERR_PARAM_INVALID, "the communicator has %u ranks, the arguments say %lld", group.ranks,
+         static_cast<long long>(ranks));
+  return group;
+}
 
 Collective all_gather(const std::string& name, const Tensor& send, const Tensor& recv) {
   const Group group = group_of(name, recv);
@@ -71,11 +81,8 @@ Collective reduce_scatter(const std::string& name, const Call& call, const Tenso
           true};
 }
 
-namespace {
-
-// `columns` bytes for each row.
 Collective rows_to_all(const Group& group, at::IntArrayRef send_counts, at::IntArrayRef recv_counts, const void* send,
-                       const void* recv, int64_t columns) {
+                       const void* recv, int64_t bytes) {
   Collective part{Collective::Kind::all_to_all_v, group.communicator, send, recv, 0, HCCL_DATA_TYPE_INT8};
   const at::IntArrayRef counts[] = {send_counts, recv_counts};
   for (int i = 0; i < 2; ++i) {
@@ -87,19 +94,15 @@ Collective rows_to_all(const Group& group, at::IntArrayRef send_counts, at::IntA
     for (uint32_t rank = 0; rank < group.ranks; ++rank) {
       uint64_t rows = 0;
       for (const int64_t each : counts[i].slice(rank * experts, experts)) rows += each;
-      part.tables[2 * i].push_back(rows * columns);
+      part.tables[2 * i].push_back(rows * bytes);
       part.tables[2 * i + 1].push_back(offset);
-      offset += rows * columns;
+      offset += rows * bytes;
     }
   }
   return part;
 }
 
-void check_ranks(const Group& group, int64_t ranks) {
-  if (static_cast<int64_t>(group.ranks) != ranks)
-    fail(ACLNN_ERR_PARAM_INVALID, "the communicator has %u ranks, the arguments say %lld", group.ranks,
-         static_cast<long long>(ranks));
-}
+namespace {
 
 Collective blocks_to_all(const Group& group, const void* send, const void* recv, uint64_t bytes) {
   if (bytes % group.ranks)
@@ -125,19 +128,14 @@ Collective all_to_all_v(const std::string& name, at::IntArrayRef send_counts, at
 }
 
 Collective all_to_all(const std::string& name, const Call& call, const Tensor& recv, int64_t ranks) {
-  const Group group = group_of(name, recv);
-  check_ranks(group, ranks);
+  const Group group = group_at(name, address(recv), ranks);
   auto part = blocks_to_all(group, call.workspace, address(recv), recv.nbytes());
   part.behind = true;
   return part;
 }
 
 Collective exchange(const std::string& name, const Call& call, int64_t ranks) {
-  const int card = card_of(call.workspace);
-  const Group group = find_group(name, card);
-  if (!group.communicator)
-    fail(ACLNN_ERR_PARAM_INVALID, "there is no communicator \"%s\" on card %d", name.c_str(), card);
-  check_ranks(group, ranks);
+  const Group group = group_at(name, call.workspace, ranks);
   const uint64_t half = call.workspace_bytes / 2;
   return blocks_to_all(group, call.workspace, static_cast<char*>(call.workspace) + half, half);
 }

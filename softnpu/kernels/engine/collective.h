@@ -6,6 +6,7 @@
 
 #include "hccl.h"
 #include "kernels/engine/plan.h"
+#include "runtime/groups.h"
 
 namespace softnpu::kernels {
 
@@ -33,6 +34,12 @@ Collective all_to_all_v(const std::string& group, at::IntArrayRef send_counts, a
 // The same with the rows that the kernel left in the workspace.
 Collective all_to_all_v(const std::string& group, at::IntArrayRef send_counts, at::IntArrayRef recv_counts,
                         const Call& call, const Tensor& recv);
+// Of rows of `bytes` each, between two device addresses.
+Collective rows_to_all(const Group& group, at::IntArrayRef send_counts, at::IntArrayRef recv_counts, const void* send,
+                       const void* recv, int64_t bytes);
+// The communicator of that name on the card of some device memory; with `ranks`, one of as many.
+Group group_at(const std::string& name, const void* memory);
+Group group_at(const std::string& name, const void* memory, int64_t ranks);
 // Equal blocks of bytes for each rank: the workspace into `recv`, or its first half into its second half.
 Collective all_to_all(const std::string& group, const Call& call, const Tensor& recv, int64_t ranks);
 Collective exchange(const std::string& group, const Call& call, int64_t ranks);

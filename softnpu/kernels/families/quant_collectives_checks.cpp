@@ -9,14 +9,6 @@ namespace softnpu::kernels {
 
 namespace {
 
-Group group_of(const std::string& name, const Call& call) {
-  const int card = card_of(call.workspace);
-  const Group group = find_group(name, card);
-  if (!group.communicator)
-    fail(ACLNN_ERR_PARAM_INVALID, "there is no communicator \"%s\" on card %d", name.c_str(), card);
-  return group;
-}
-
 bool quantised(const Tensor& t) {
   const auto type = t.scalar_type();
   return type == at::kChar || type == at::ScalarType::Float8_e4m3fn || type == at::ScalarType::Float8_e5m2 ||
@@ -28,7 +20,7 @@ int64_t up(int64_t count, int64_t size) { return (count + size - 1) / size; }
 }  // namespace
 
 Collective gather(const std::string& name, const Call& call, uint64_t each) {
-  const Group group = group_of(name, call);
+  const Group group = group_at(name, call.workspace);
   if (call.workspace_bytes != each * (1 + group.ranks))
     fail(ACLNN_ERR_PARAM_INVALID, "the gathered tensor does not have the rows of each of %u ranks", group.ranks);
   return {Collective::Kind::all_gather,
@@ -41,32 +33,12 @@ Collective gather(const std::string& name, const Call& call, uint64_t each) {
 
 Collective rows_to_all(const std::string& name, const Call& call, int64_t ranks, const Tensor& rows,
                        const Optional& scale, at::IntArrayRef send_counts, at::IntArrayRef recv_counts) {
-  const Group group = group_of(name, call);
-  if (static_cast<int64_t>(group.ranks) != ranks)
-    fail(ACLNN_ERR_PARAM_INVALID, "the communicator has %u ranks, the arguments say %lld", group.ranks,
-         static_cast<long long>(ranks));
+  const Group group = group_at(name, call.workspace, ranks);
+  if (send_counts.empty() || recv_counts.empty())
+    fail(ACLNN_ERR_PARAM_INVALID, "the rows do not divide among %u ranks", group.ranks);
   const uint64_t bytes = row_bytes(rows, scale);
-  Collective part{Collective::Kind::all_to_all_v,
-                  group.communicator,
-                  call.workspace,
-                  static_cast<const char*>(call.workspace) + rows.size(0) * bytes,
-                  0,
-                  HCCL_DATA_TYPE_INT8};
-  const at::IntArrayRef counts[] = {send_counts, recv_counts};
-  for (int i = 0; i < 2; ++i) {
-    if (counts[i].empty() || counts[i].size() % group.ranks)
-      fail(ACLNN_ERR_PARAM_INVALID, "the rows do not divide among %u ranks", group.ranks);
-    const size_t experts = counts[i].size() / group.ranks;
-    uint64_t offset = 0;
-    for (uint32_t rank = 0; rank < group.ranks; ++rank) {
-      uint64_t count = 0;
-      for (const int64_t each : counts[i].slice(rank * experts, experts)) count += each;
-      part.tables[2 * i].push_back(count * bytes);
-      part.tables[2 * i + 1].push_back(offset);
-      offset += count * bytes;
-    }
-  }
-  return part;
+  return rows_to_all(group, send_counts, recv_counts, call.workspace,
+                     static_cast<const char*>(call.workspace) + rows.size(0) * bytes, static_cast<int64_t>(bytes));
 }
 
 std::optional<at::ScalarType> dynamic_type(int64_t quant_mode, int64_t number) {

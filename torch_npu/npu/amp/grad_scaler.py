@@ -41,5 +41,5 @@ class GradScaler(torch.amp.GradScaler):
         super().load_state_dict(state_dict)
         self._dynamic = state_dict.get("dynamic", self._dynamic)
 
-    get_npu_overflow_flag = staticmethod(overflow.get_npu_overflow_flag)
-    clear_npu_overflow_flag = staticmethod(overflow.clear_npu_overflow_flag)
+    get_npu_overflow_flag = staticmethod(overflow.read_float_status)
+    clear_npu_overflow_flag = staticmethod(overflow.clear_float_status)

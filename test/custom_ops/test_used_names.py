@@ -1,0 +1,54 @@
+"""Operators, types and arguments that packages on PyPI and MindSpeed use (used_names.txt): all are there but those that are refused."""
+
+import sys
+from functools import reduce
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_npu
+from torch_npu.custom_ops import REFUSED
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from test_custom_ops import CASES  # noqa: E402
+
+USED = (Path(__file__).parent / "used_names.txt").read_text().split()
+ROOTS = {"torch": torch, "torch_npu": torch_npu}
+# Arguments of those operators that most calls pass: a case each has to have.
+PASSED = [
+    ("npu_fused_infer_attention_score", {"input_layout": "TND"}),
+    ("npu_fused_infer_attention_score", {"input_layout": "TND", "block_table": None}),
+    ("npu_fused_infer_attention_score_v2", {"input_layout": "TND", "block_table": None}), ("npu_quant_matmul", {"group_sizes": None}),
+    ("npu_quant_matmul", {"pertoken_scale": None}), ("npu_dynamic_quant", {"dst_type": None}), ("npu_grouped_matmul", {"scale": None}),
+    ("npu_grouped_matmul", {"per_token_scale": None}), ("npu_grouped_matmul", {"group_list_type": 1}),
+]  # None: any value
+
+
+def test_every_used_name_exists():
+    missing = set()
+    for name in USED:
+        root, *parts = name.split(".")
+        try:
+            reduce(getattr, parts, ROOTS[root])
+        except AttributeError:
+            missing.add(name.rpartition(".")[2])
+    assert missing == {"npu_matmul_compress_dequant"} and missing <= REFUSED.keys()
+
+
+@pytest.mark.parametrize(("operator", "arguments"), PASSED, ids=str)
+def test_every_passed_argument_has_a_case(operator, arguments):
+    def passes(case):
+        return all(name in case.kwargs and value in (None, case.kwargs[name]) for name, value in arguments.items())
+
+    assert any(case.op == operator and passes(case) for case in CASES)
+
+
+def test_gradients_of_attention_take_keep_prob():
+    """The argument that most calls of the gradient pass. The result is linear in the values: it is their product with its gradient."""
+    q, k, v = (torch.randn(1, 2, 4, 8).npu() for _ in range(3))
+    out, top, total, _, seed, offset, numels = torch_npu.npu_fusion_attention(q, k, v, 2, "BNSD", keep_prob=0.5)
+    grads = torch_npu.npu_fusion_attention_grad(q, k, v, torch.ones_like(out), 2, "BNSD", softmax_max=top, softmax_sum=total,
+                                                attention_in=out, keep_prob=0.5, seed=seed, offset=offset, numels=numels)
+    torch.testing.assert_close((grads[2] * v).sum(), out.sum(), rtol=1e-4, atol=1e-4)
