@@ -14,12 +14,8 @@ import time
 import traceback
 from pathlib import Path
 
-<<<<<<< HEAD
 MODULES = ("wheel", "schemas", "defaults", "device", "copies", "operators", "custom_ops", "randomness", "streams", "memory", "training",
-=======
-MODULES = ("wheel", "schemas", "device", "copies", "operators", "custom_ops", "randomness", "streams", "memory", "training", "overflow",
->>>>>>> rst
-           "distributed")
+           "overflow", "distributed")
 # name -> environment. The client's task queue at its three levels, and softnpu with all work on worker threads and with
 # scratch memory for every operator.
 MODES = {

@@ -181,10 +181,10 @@ class _Visitor(cst.CSTVisitor):
     def _torch_cuda(self, node: cst.Attribute, name: str) -> None:
         """The longest chain torch.cuda.a.b is seen first; what lies inside it is done with it."""
         self._skip_children(node)
-        target = cuda_names.on_npu(name)
-        named: cst.BaseExpression = node
+        target, named = cuda_names.on_npu(name), node
         while target is None and name.count(".") > 2 and cuda_names.on_npu(name.rpartition(".")[0]) and _is_object(name):
-            name, named = name.rpartition(".")[0], cst.ensure_type(named, cst.Attribute).value  # an attribute of an object, for example torch.cuda.Stream.wait_event
+            # An attribute of an object, for example torch.cuda.Stream.wait_event.
+            name, named = name.rpartition(".")[0], cst.ensure_type(named.value, cst.Attribute)
             target = cuda_names.on_npu(name)
         if target is None:
             self._find(Kind.UNSUPPORTED, node, name, cuda_names.why_not(name))
