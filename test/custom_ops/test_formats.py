@@ -385,6 +385,8 @@ def test_empty_tensors_with_a_format():
     assert aligned.data_ptr() % 65536 == 0 and aligned.shape == (3, 5)
     with pytest.raises(ValueError, match="base_addr_aligned_kb"):
         torch_npu.empty_with_format((3, 5), base_addr_aligned_kb=0)
+    with pytest.raises(ValueError, match="device must be an npu, got cpu"):
+        torch_npu.empty_with_format((3, 5), device="cpu")
 
 
 def test_private_formats_are_kept_on_request():

@@ -27,6 +27,7 @@ TESTS = {
     "image": ("test/ops/test_grid_sampler.py", "test/ops/test_interpolate.py"),
     "foreach": ("test/ops/test_foreach.py", "test/optim/test_options.py", "test/optim/test_fused_optimizers.py", "test/python/test_amp.py"),
     "gradients": ("test/custom_ops/test_gradients.py",),
+    "index": ("test/ops/test_triangular.py",),
     "inference": ("test/custom_ops/test_attention.py", "test/custom_ops/test_attention_abi.py"),
     "linalg": ("test/ops/test_triangular.py", "test/ops/test_lstsq.py"),
     "mhc": ("test/custom_ops/test_mhc.py", "test/cann_like/test_withdrawal.py"),
