@@ -87,9 +87,10 @@ COPIES = {"scatter_update": 1, "npu_scatter_nd_update": 1, "npu_scatter_list": 2
           "npu_mla_prolog_v3_functional": 2, "npu_add_quant_matmul": 1, "npu_add_quant_gmm": 1, "npu_add_rms_norm_v2_functional": 2,
           "npu_chunk_gated_delta_rule": 1}
 WITHOUT_LAUNCH = {case.op for case in OF_ROWS if case.op.endswith(("_infer_output", "_get_max_workspace", "_npu_format", "_storage_size"))}
-# Cases of two launches: a copy of what is written to, zeros for a gradient that is not there, or npu_trans_quant_param, whose form of a scale the product wants.
-TWO_LAUNCHES = {"npu_add_layer_norm_backward", "npu_quant_scatter", "npu_grouped_matmul_add", "npu_quant_matmul-int8", "npu_quant_matmul-float16",
-                "npu_quant_matmul-batch", "npu_weight_quant_batchmatmul-quantised"}
+# Cases of two launches: a copy of what is written to, zeros for a gradient that is not there, or npu_trans_quant_param, whose form of a
+# scale the product wants.
+TWO_LAUNCHES = {"npu_add_layer_norm_backward", "npu_quant_scatter", "npu_grouped_matmul_add", "npu_quant_matmul-int8",
+                "npu_quant_matmul-float16", "npu_quant_matmul-batch", "npu_weight_quant_batchmatmul-quantised"}
 
 
 @pytest.mark.parametrize("case", [case for case in OF_ROWS if case.op not in SEVERAL and str(case) not in READ], ids=str)
