@@ -261,4 +261,4 @@ CASES = [*QUANTISED, *OTHER]
 # Cases that the official wheel refuses, or answers otherwise: see test/official/custom_ops.py.
 NOT_OFFICIAL = dict.fromkeys(
     ("_npu_fused_infer_attention_score_get_max_workspace", "_npu_fused_infer_attention_score_v2_get_max_workspace"),
-    "it asks aclnnFusedInferAttentionScoreV3GetMaxWorkspaceSize, a query outside the two-phase calls, which softnpu does not have")
+    "it returns as much memory as aclnnFusedInferAttentionScoreV3GetMaxWorkspaceSize says, which a launch allocates itself here")

@@ -16,7 +16,6 @@ from test_custom_ops import CASES, MORE, assert_close, compared, operator, outpu
 ROWS = {name.removeprefix("npu::") for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")
         if name.startswith("npu::") and not name.startswith("npu::_fused_")}
 OF_ROWS = [case for case in CASES if case.op in ROWS]
-by_case = pytest.mark.parametrize("case", OF_ROWS, ids=str)
 # Rounding of a result in this type, and of the sums behind it.
 TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
@@ -53,7 +52,12 @@ def widened(tree):
     return tree_map_only(torch.Tensor, lambda t: t.float() if t.dtype in TOLERANCE else t.clone(), tree)
 
 
-@by_case
+# The lengths of sequences come in tensors, which the host reads; row maxima and sums that are given are contiguous.
+READ = {str(case) for case in OF_ROWS if "attention" in case.op and isinstance(case.kwargs.get("actual_seq_qlen"), torch.Tensor)
+        and case.op.split(".")[0].endswith("_v3")}
+
+
+@pytest.mark.parametrize("case", [case for case in OF_ROWS if str(case) not in READ], ids=str)
 def test_strided_inputs(case):
     """Every tensor is a view with gaps between its elements."""
     def strided(t):
@@ -72,7 +76,6 @@ SEVERAL = {
     "npu_apply_rotary_pos_emb": "the aclnn operator writes query and key, which are copied before",
     "npu_recurrent_gated_delta_rule_functional": "the aclnn operator writes the state, which is copied before",
     "npu_gather_sparse_index_backward": "rows are added to zeros",
-    "_lstm_npu_backward": "composed, as the arguments of the aclnn operator are not published",
     "npu_apply_adam.out": "its numbers go to the card, a tensor each",
     "npu_apply_adam_w.out": "its numbers go to the card, a tensor each",
     "npu_attn_softmax_backward_": "a product with the values, then the gradient of the softmax",
@@ -84,12 +87,13 @@ COPIES = {"scatter_update": 1, "npu_scatter_nd_update": 1, "npu_scatter_list": 2
           "npu_mla_prolog_v3_functional": 2, "npu_add_quant_matmul": 1, "npu_add_quant_gmm": 1, "npu_add_rms_norm_v2_functional": 2,
           "npu_chunk_gated_delta_rule": 1}
 WITHOUT_LAUNCH = {case.op for case in OF_ROWS if case.op.endswith(("_infer_output", "_get_max_workspace", "_npu_format", "_storage_size"))}
-# Cases of two launches: a copy of what is written to, or npu_trans_quant_param, whose form of a scale the product wants.
-TWO_LAUNCHES = {"npu_quant_scatter", "npu_grouped_matmul_add", "npu_quant_matmul-int8", "npu_quant_matmul-float16",
-                "npu_quant_matmul-batch", "npu_weight_quant_batchmatmul-quantised"}
+# Cases of two launches: a copy of what is written to, zeros for a gradient that is not there, or npu_trans_quant_param, whose form of a
+# scale the product wants.
+TWO_LAUNCHES = {"npu_add_layer_norm_backward", "npu_quant_scatter", "npu_grouped_matmul_add", "npu_quant_matmul-int8",
+                "npu_quant_matmul-float16", "npu_quant_matmul-batch", "npu_weight_quant_batchmatmul-quantised"}
 
 
-@pytest.mark.parametrize("case", [case for case in OF_ROWS if case.op not in SEVERAL], ids=str)
+@pytest.mark.parametrize("case", [case for case in OF_ROWS if case.op not in SEVERAL and str(case) not in READ], ids=str)
 def test_one_launch_and_nothing_is_read_back(case):
     args, kwargs = to("npu", (case.args, case.kwargs))
     operator(case.op)(*args, **kwargs)

@@ -76,7 +76,7 @@ def run_here(chosen):
 
 
 def normal(call):
-    """A copy is one whoever makes it, a change of type too; those of inputs, and what happens to a tensor without elements, do not count."""
+    """A copy or a change of type is one whoever makes it; copies of inputs, and what happens to a tensor without elements, do not count."""
     copy = re.fullmatch(r"aclnnInplaceCopy\(self: (.*), src: (.*)\)", call)
     if copy and copy[1] == copy[2]:
         return "copy"

@@ -18,8 +18,7 @@ void check_packed_mask(const char* op, const Tensor& t, const Tensor& mask, doub
 
 void packed_dropout(const Tensor& input, double p, const Tensor& out, const Tensor& mask) {
   const auto [seed, offset] = draw(std::nullopt, input);
-  const std::array<int64_t, 1> count{input.numel()};
-  NPU_EXEC(aclnnDropoutGenMaskV2, at::IntArrayRef(count), p, static_cast<int64_t>(seed), static_cast<int64_t>(offset),
+  NPU_EXEC(aclnnDropoutGenMaskV2, input.sizes(), p, static_cast<int64_t>(seed), static_cast<int64_t>(offset),
            input.scalar_type(), mask);
   NPU_EXEC(aclnnDropoutDoMask, input, mask, p, out);
 }
