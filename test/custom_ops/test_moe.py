@@ -53,6 +53,14 @@ def test_of_equal_scores_the_first_expert_wins():
     assert NPU.npu_moe_gating_top_k_softmax(torch.zeros(2, 64).npu(), None, 4)[1].tolist() == [[0, 1, 2, 3]] * 2
 
 
+def test_experts_come_in_the_order_of_a_stable_sort():
+    scores = torch.randint(0, 9, (70, 300), generator=torch.Generator().manual_seed(0)).float()  # many are equal
+    scores[0, 5] = scores[0, 7] = float("nan")
+    scores[1, 3], scores[1, 4] = float("inf"), -float("inf")
+    experts = NPU.npu_moe_gating_top_k_softmax(scores.npu(), None, 20)[1].cpu()
+    assert torch.equal(experts.long(), torch.sort(scores, dim=-1, descending=True, stable=True)[1][:, :20])
+
+
 NONE, PAIRS = torch.ones(0, 6), torch.ones(0, 2, dtype=torch.int32)
 
 

@@ -1,16 +1,46 @@
 #include <ATen/Functions.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
 #include "kernels/engine/require.h"
+#include "kernels/engine/rows.h"
 #include "kernels/families/moe.h"
 
 namespace softnpu::kernels {
 
 namespace {
 
-// (values, places) of the largest, the first one of equals.
+// (values, places) of the largest in a row, NaN being larger than all, the first one of equals. The rest of the row, of
+// which there is much, is not put in order.
 std::tuple<Tensor, Tensor> largest(const Tensor& t, int64_t k) {
-  const auto [values, places] = at::sort(t, /*stable=*/true, -1, /*descending=*/true);
-  return {values.narrow(-1, 0, k), places.narrow(-1, 0, k)};
+  if (t.scalar_type() != at::kFloat) {
+    const auto [values, places] = at::sort(t, /*stable=*/true, -1, /*descending=*/true);
+    return {values.narrow(-1, 0, k), places.narrow(-1, 0, k)};
+  }
+  const auto from = t.contiguous();
+  const int64_t n = t.size(-1), count = n ? t.numel() / n : 0;
+  auto shape = t.sizes().vec();
+  shape.back() = k;
+  const auto places = at::empty(shape, at::kLong);
+  auto* chosen = places.mutable_data_ptr<int64_t>();
+  const float* data = from.const_data_ptr<float>();
+  rows::in_parallel(count, n, [&](int64_t begin, int64_t end) {
+    std::vector<int64_t> order(n);
+    for (int64_t i = begin; i < end; i++) {
+      const float* row = data + i * n;
+      std::iota(order.begin(), order.end(), 0);
+      std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](int64_t a, int64_t b) {
+        const bool a_nan = std::isnan(row[a]), b_nan = std::isnan(row[b]);
+        if (a_nan || b_nan) return a_nan && (!b_nan || a < b);
+        return row[a] > row[b] || (row[a] == row[b] && a < b);
+      });
+      std::copy_n(order.begin(), k, chosen + i * k);
+    }
+  });
+  return {from.gather(-1, places), places};
 }
 
 }  // namespace
