@@ -127,7 +127,8 @@ def main() -> None:
                 for what in difference(x, y):
                     whats[what].add(program)
         elif each == "not comparable":
-            ends["the official client fails" if b.end == "ok" else "both fail" if a.end != "ok" else f"ours fails: {b.end[:100]}"].add(program)
+            why = "the official client fails" if b.end == "ok" else "both fail" if a.end != "ok" else f"ours fails: {b.end[:100]}"
+            ends[why].add(program)
     for title, found in (("other names", kinds), ("same names, what differs", whats), ("not comparable", ends)):
         print(f"\n{title}:")
         for what, programs in sorted(found.items(), key=lambda item: -len(item[1])):

@@ -1,7 +1,7 @@
 """Records what one client calls:  python record.py PYTHON FILE [--types float32,float16] [--level N] [--cache] [NAME...]
 
-PYTHON has this project's torch_npu or the official one, whose environment must find softnpu's libraries (ci/calls.sh sets it). FILE gets the
-lines of SOFTNPU_RECORD. A program that crashes or hangs ends its process; the next one goes on behind it.
+PYTHON has this project's torch_npu or the official one, whose environment must find softnpu's libraries (ci/calls.sh sets it).
+FILE gets the lines of SOFTNPU_RECORD. A program that crashes or hangs ends its process; the next one goes on behind it.
 """
 
 from __future__ import annotations
