@@ -11,6 +11,7 @@
 #   random      elementwise operators and reductions on seeded random inputs, and inputs of more than 2^31 bytes; a failing row names its seed
 #   trace       what operators copy between host and device, and wait for; nothing but what test/expect/waits.yaml lists
 #   distributed collectives x types x reductions x sizes and training with 2, 4 and 8 ranks; faults; 200 rounds of init
+#   calls       what the official client and this torch_npu send to the device for the same programs; [--types float32,float16] [--level N] [NAME...]
 #   mutants     small mistakes in torch_npu/ and the kernel tables, one at a time: their tests must fail; 165, --count N --seed S --paths ...
 #   models      networks trained on CPU and npu side by side, libraries from PyPI, custom operators and contrib, memory over 2,000 steps
 #   packages    training and evaluation packages from PyPI that know the npu, each in an environment of its own; a table
@@ -81,6 +82,8 @@ case "$sweep" in
   distributed)
     python3 test/distributed/sweep.py "$@"
     NPU_TEST_ROUNDS=200 python3 -m pytest -q test/distributed/test_faults.py test/distributed/test_init.py ;;
+  calls)
+    bash ci/calls.sh build/sweep/calls "$@" ;;
   mutants)
     python3 test/mutation/run.py "$@" ;;
   models)
@@ -97,6 +100,6 @@ case "$sweep" in
   packages)
     python3 test/packages/sweep.py "$@" ;;
   *)
-    sed -n '2,17s/^# //p' "$0" >&2
+    sed -n '2,18s/^# //p' "$0" >&2
     exit 1 ;;
 esac
