@@ -52,7 +52,8 @@ struct Config {
 // Read at the first call and constant from then on. Never throws: see `error`.
 const Config& config();
 
-// SOFTNPU_RECORD, or NULL. Apart from config(), which the first call reads: this is asked for when the library is loaded.
+// SOFTNPU_RECORD, or NULL. Apart from config(), which the first call reads: this is asked for when the library is
+// loaded.
 const char* record_file();
 
 // As config(), but throws Failure(507008) when a variable is wrong.
