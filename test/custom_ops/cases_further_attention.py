@@ -138,3 +138,15 @@ CACHE = [
 ]
 
 CASES = [*TRAINING, *INFERENCE, *CACHE]
+# Why the official client cannot be asked, or does not agree.
+NOT_OFFICIAL = {
+    "npu_fusion_attention_grad_v3.out-causal": "it takes rows (TND) only",
+    "_npu_fusion_attention_v3_get_max_workspace-BSH": "it takes rows (TND) only",
+    "_npu_fusion_attention_v3_get_max_workspace-SBH": "it takes rows (TND) only",
+    "_npu_fusion_attention_grad_v3_get_max_workspace-BSH": "it takes rows (TND) only",
+    "_npu_fusion_attention_grad_v3_get_max_workspace-BSND": "it takes rows (TND) only",
+    "_npu_fused_infer_attention_score_get_max_workspace-BSH": "the workspace is asked for when the operator runs here",
+    "_npu_fused_infer_attention_score_get_max_workspace-BSND": "the workspace is asked for when the operator runs here",
+    "_npu_fused_infer_attention_score_v2_get_max_workspace-BSH": "the workspace is asked for when the operator runs here",
+    "_npu_fused_infer_attention_score_v2_get_max_workspace-BSND": "the workspace is asked for when the operator runs here",
+}

@@ -139,3 +139,10 @@ DELTA = [
 
 
 CASES = [*QUANT, *SOFTMAX, *DELTA]
+# Why the official client cannot be asked, or does not agree.
+NOT_OFFICIAL = {
+    "npu_convert_weight_to_int4pack-batch": "it leaves out the batch",
+    "npu_chunk_gated_delta_rule-one token": "it needs scale",
+    "npu_quant_matmul_reduce_sum-1 terms": "it takes weights in FRACTAL_NZ only",
+    "npu_quant_matmul_reduce_sum-5 terms": "the same",
+}
