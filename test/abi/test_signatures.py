@@ -26,6 +26,13 @@ def official() -> dict[str, list[str] | None]:
     return found
 
 
+def agree(ours: list[str], known: list[str] | None) -> bool:
+    """A null that the client passes may stand for any object."""
+    if known is None or len(ours) != len(known):
+        return False
+    return all(a == b or (b.startswith("null pointer") and a.startswith("acl")) for a, b in zip(ours, known))
+
+
 def c_types(signature: aclnn.Signature) -> list[str]:
     return [re.sub(r"const |\*", "", t).strip() for t in signature.c_types]
 
@@ -37,7 +44,7 @@ def signatures():
 
 def test_every_signature_has_the_official_clients_c_types(signatures):
     known = official()
-    different = {name: (c_types(s), known[name]) for name, s in signatures.items() if name not in GUESSED and known.get(name) != c_types(s)}
+    different = {name: (c_types(s), known[name]) for name, s in signatures.items() if name not in GUESSED and not agree(c_types(s), known.get(name))}
     assert not different
 
 
@@ -46,5 +53,4 @@ def test_a_guessed_signature_differs(signatures):
 
 
 def test_names_without_a_signature_are_those_whose_arguments_were_not_seen(signatures):
-    # One argument of aclnnLstmBackward is a null of unknown type.
-    assert set(official()) - set(signatures) == {name for name, types in official().items() if types is None} | {"aclnnLstmBackward"}
+    assert set(official()) - set(signatures) == {name for name, types in official().items() if types is None}

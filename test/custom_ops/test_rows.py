@@ -34,6 +34,8 @@ WITH_STATISTICS |= {"_gru_npu_backward", "_lstm_npu_backward"}
 WITH_STATISTICS |= {"slow_conv_dilated2d_backward", "slow_conv_transpose2d_backward"}
 # Rotated numbers are rounded to the type of x before they are quantised: they have cases of these types.
 WITH_STATISTICS |= {"npu_rotate_quant"}
+# Packed bytes, whose number depends on the type: it has cases of these types.
+WITH_STATISTICS |= {"npu_hans_encode.out"}
 
 
 @pytest.mark.parametrize("case", [case for case in OF_ROWS if case.op not in WITH_STATISTICS], ids=str)
@@ -91,6 +93,7 @@ WITHOUT_LAUNCH = {case.op for case in OF_ROWS if case.op.endswith(("_infer_outpu
 # scale the product wants.
 TWO_LAUNCHES = {"npu_add_layer_norm_backward", "npu_quant_scatter", "npu_grouped_matmul_add", "npu_quant_matmul-int8",
                 "npu_quant_matmul-float16", "npu_quant_matmul-batch", "npu_weight_quant_batchmatmul-quantised"}
+GRADIENT_IS_THERE = {"npu_add_layer_norm_backward-sum"}
 
 
 @pytest.mark.parametrize("case", [case for case in OF_ROWS if case.op not in SEVERAL and str(case) not in READ], ids=str)
@@ -101,7 +104,7 @@ def test_one_launch_and_nothing_is_read_back(case):
     with counters.Counted() as counted:
         operator(case.op)(*args, **kwargs)
         torch.npu.synchronize()
-    launches = 0 if case.op in WITHOUT_LAUNCH else 2 if {case.op, str(case)} & TWO_LAUNCHES else 1 + COPIES.get(case.op, 0)
+    launches = 0 if case.op in WITHOUT_LAUNCH else 2 if {case.op, str(case)} & TWO_LAUNCHES and str(case) not in GRADIENT_IS_THERE else 1 + COPIES.get(case.op, 0)
     assert (counted.tasks, counted.d2h_copies, counted.h2d_copies) == (launches, 0, 0)
 
 
