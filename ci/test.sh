@@ -26,7 +26,7 @@ cpp_tests() {
     apt-get update -qq && apt-get install -y -qq libgtest-dev
   fi
   cmake -S . -B build -DNPU_TESTS=ON >/dev/null && cmake --build build --parallel "$(nproc)" &&
-    ctest --test-dir build --output-on-failure --no-tests=error
+    ctest --test-dir build --parallel "$(nproc)" --output-on-failure --no-tests=error
 }
 
 stage layers python tools/check_layers.py build

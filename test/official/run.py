@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 MODULES = ("wheel", "schemas", "defaults", "device", "copies", "operators", "custom_ops", "randomness", "streams", "memory", "training",
@@ -79,13 +80,17 @@ def main():
     names = find_checks(sys.argv[1:])
     width = max(map(len, names))
     results, errors = {}, []
-    for mode, environment in MODES.items():
+
+    def run(mode):
         start = time.perf_counter()
-        for name, error, _ in run_mode(names, environment):
+        for name, error, _ in run_mode(names, MODES[mode]):
             results[name, mode] = not error
             if error:
                 errors.append(f"---- {name}, {mode}\n{error}")
         print(f"{mode}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        list(pool.map(run, MODES))
     print("\n".join(errors))
     print(f"{'check':{width}}  " + "  ".join(MODES))
     for name in dict.fromkeys(name for name, _ in results):
