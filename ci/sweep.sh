@@ -94,6 +94,7 @@ case "$sweep" in
     python3 test/models/sweep.py "$@" || failed=1
     python3 test/models/libraries.py || failed=1
     python3 -m pytest -q test/python/test_transfer_compile.py -k trainer || failed=1
+    python3 -m pytest -q -m sweep || failed=1
     python3 test/custom_ops/table.py || failed=1
     python3 test/models/flatness.py || failed=1
     exit $failed ;;

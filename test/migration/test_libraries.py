@@ -32,6 +32,7 @@ print(accelerator.device, loss.device)
 """
 
 
+@pytest.mark.sweep
 def test_libraries_see_npu(tmp_path):
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path), *REQUIREMENTS]
     installed = subprocess.run(command, capture_output=True, text=True, timeout=500)

@@ -25,6 +25,7 @@ def requirements(tmp_path_factory):
     return folder
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("script", packages.SCRIPTS, ids=lambda script: f"{script.project}-{Path(script.script).name}")
 def test_script_of_a_package(script, train, convert, requirements, tmp_path):
     try:

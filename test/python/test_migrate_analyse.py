@@ -318,7 +318,7 @@ def test_native_sources_and_float64_of_a_project(tmp_path, capsys):
     assert result["files"] == 3 and result["lines"] == 6
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_speed_in_lines_of_source_for_a_minute_of_cpu(tmp_path, capsys):
     """Sources that others wrote: torch's own. The speed is printed, not judged: machines differ."""
     root = Path(torch.__file__).parent
