@@ -21,9 +21,7 @@ Counts offsets_of(const Counts& counts) {
 }
 
 // Whether HCCL computes in the type of a tensor; its memory format does not matter to a reduction of all of it.
-bool reduces_in_place(const at::Tensor& tensor) {
-  return tensor.scalar_type() != at::kBool && tensor.scalar_type() != at::kByte;
-}
+bool reduces_in_place(const at::Tensor& tensor) { return !is_byte(tensor.scalar_type()); }
 
 // Everything that only moves data between ranks, with a share for each: all_to_all with counts. Without counts of what
 // is sent every rank gets the same `own` elements.

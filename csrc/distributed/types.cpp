@@ -46,13 +46,13 @@ std::optional<HcclDataType> number_of(at::ScalarType type) {
   }
 }
 
-bool is_byte(at::ScalarType type) { return type == at::kBool || type == at::kByte; }
-
 bool is_bitwise(c10d::ReduceOp::RedOpType op) {
   return op == c10d::ReduceOp::BAND || op == c10d::ReduceOp::BOR || op == c10d::ReduceOp::BXOR;
 }
 
 }  // namespace
+
+bool is_byte(at::ScalarType type) { return type == at::kBool || type == at::kByte; }
 
 Format moving(at::ScalarType type) {
   if (const auto number = number_of(type)) return {*number};

@@ -22,6 +22,7 @@ Format moving(at::ScalarType type);
 // For reductions: throws for types without arithmetic in HCCL. Complex numbers are pairs, and can only be summed; bool
 // and uint8 are reduced as int32, so that scaled_input() makes other memory of them, and the result needs room.
 Format reducing(at::ScalarType type, const c10d::ReduceOp& op);
+bool is_byte(at::ScalarType type);  // bool or uint8
 // AVG and PREMUL_SUM are sums here, their scaling is done around them; a sum of booleans is "or". Throws for bitwise
 // ones.
 HcclReduceOp reduction(const c10d::ReduceOp& op, at::ScalarType type);

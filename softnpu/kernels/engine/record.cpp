@@ -39,21 +39,12 @@ class Writer {
       case Kind::tensor:
         return object<aclTensor>(a, [&](const aclTensor& t) { return tensor(t); });
       case Kind::tensor_list:
-        return object<aclTensorList>(a, [&](const aclTensorList& all) {
-          return list(all.values, [&](const auto& each) {
-            const Held<aclTensor> held(each);
-            return held ? tensor(*held) : std::string("null");
-          });
-        });
+        return object<aclTensorList>(
+            a, [&](const aclTensorList& all) { return held(all, [&](const aclTensor& t) { return tensor(t); }); });
       case Kind::scalar:
         return object<aclScalar>(a, scalar);
       case Kind::scalar_list:
-        return object<aclScalarList>(a, [&](const aclScalarList& all) {
-          return list(all.values, [&](const auto& each) {
-            const Held<aclScalar> held(each);
-            return held ? scalar(*held) : std::string("null");
-          });
-        });
+        return object<aclScalarList>(a, [](const aclScalarList& all) { return held(all, scalar); });
       case Kind::ints:
         return object<aclIntArray>(a, [](const aclIntArray& array) { return numbers(array.values); });
       case Kind::bools:
@@ -74,6 +65,14 @@ class Writer {
   static std::string object(const Argument& a, Text&& text) {
     const Held<T> held(static_cast<const T*>(a.pointer));
     return held ? text(*held) : "null";
+  }
+
+  template <class List, class Text>
+  static std::string held(const List& all, Text&& text) {
+    return list(all.values, [&](const auto& each) {
+      const Held element(each);
+      return element ? text(*element) : "null";
+    });
   }
 
   std::string tensor(const aclTensor& t) {

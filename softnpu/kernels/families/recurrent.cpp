@@ -68,6 +68,14 @@ void gru(const Recurrent& net, const Tensor& hx, Tensor& y, Tensor& hy, std::arr
   put(y, result, net);
 }
 
+// What a layer read: the input of the net, or what the layer before gave in each direction, side by side.
+Tensor input_of(const Recurrent& net, int64_t layer, const std::vector<Tensor>& outputs) {
+  if (layer == 0) return net.first();
+  std::vector<Tensor> below;
+  for (int64_t d = 0; d < net.directions(); d++) below.push_back(wide(outputs[(layer - 1) * net.directions() + d]));
+  return at::cat(below, -1);
+}
+
 void gru_backward(const Recurrent& net, const Tensor& hx, const Tensor& grad_y, const Tensor& grad_h,
                   std::array<Steps, 5> steps, Tensor& grad_input, Tensor& grad_hx,
                   const std::vector<Tensor>& grad_params) {
@@ -76,9 +84,7 @@ void gru_backward(const Recurrent& net, const Tensor& hx, const Tensor& grad_y, 
   const int64_t length = input.size(0), directions = net.directions(), width = hx.size(2);
   Tensor d_out = wide(net.batch_first ? grad_y.transpose(0, 1) : grad_y);
   for (int64_t layer = net.layers - 1; layer >= 0; layer--) {
-    std::vector<Tensor> below;
-    for (int64_t d = 0; layer && d < directions; d++) below.push_back(value(4, (layer - 1) * directions + d));
-    const auto x = layer ? at::cat(below, -1) : input;
+    const auto x = input_of(net, layer, *steps[4]);
     auto d_x = at::zeros_like(x);
     for (int64_t d = 0; d < directions; d++) {
       const int64_t part = layer * directions + d, at = part * net.per_part();
@@ -142,9 +148,7 @@ void lstm_backward(const Recurrent& net, const std::vector<Tensor>& hx, const Op
   Tensor d_out = grad_y ? wide(net.batch_first ? grad_y->transpose(0, 1) : *grad_y)
                         : at::zeros({length, hx[0].size(1), directions * width});
   for (int64_t layer = net.layers - 1; layer >= 0; layer--) {
-    std::vector<Tensor> below;
-    for (int64_t d = 0; layer && d < directions; d++) below.push_back(value(4, (layer - 1) * directions + d));
-    const auto x = layer ? at::cat(below, -1) : input;
+    const auto x = input_of(net, layer, *steps[4]);
     auto d_x = at::zeros_like(x);
     for (int64_t d = 0; d < directions; d++) {
       const int64_t part = layer * directions + d, at = part * net.per_part();
