@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Records what the official client and this project's torch_npu call for the same programs, on a folder that looks like CANN, and compares.
-# Usage: bash ci/calls.sh OUT [arguments of tools/calls/record.py]; the client's environment as in ci/official.sh.
+# Records what clients call for the same programs, on a folder that looks like CANN. Usage: bash ci/calls.sh OUT [arguments of
+# tools/calls/record.py]: the official client and this project's torch_npu, which are compared. With CALLS_CLIENTS=official (or ours) one
+# of them is recorded only. The client's environment as in ci/official.sh.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 out=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
+clients=${CALLS_CLIENTS:-official ours}
 official="${OFFICIAL_VENV:-$here/build/official}/bin/python"
 [ -x "$official" ] || bash "$here/ci/official.sh" wheel  # makes the environment
 # torch's database of operators imports it.
@@ -17,8 +19,16 @@ for part in opp runtime compiler tools; do
   if [ -e "$softnpu/$part" ]; then cp -r "$softnpu/$part" "$folder/$part"; fi
 done
 environment+=("ACLNN_CACHE_LIMIT=${ACLNN_CACHE_LIMIT:-0}" "ASCEND_OPP_PATH=$folder/opp" "ASCEND_TOOLKIT_HOME=$folder")
-# The client links libraries by name: it needs the folder in the loader's path.
-env "${environment[@]}" "LD_LIBRARY_PATH=$folder/lib64:$folder/driver" PYTHONPATH= python3 "$here/tools/calls/record.py" "$official" "$out/official.jsonl" "$@" &
-env "${environment[@]}" python3 "$here/tools/calls/record.py" python3 "$out/ours.jsonl" "$@"
-wait $!
-python3 "$here/tools/calls/compare.py" "$out/official.jsonl" "$out/ours.jsonl"
+running=()
+for client in $clients; do
+  if [ "$client" = official ]; then
+    # It links libraries by name: it needs the folder in the loader's path.
+    extra=("LD_LIBRARY_PATH=$folder/lib64:$folder/driver" PYTHONPATH=) python="$official"
+  else
+    extra=() python=python3
+  fi
+  env "${environment[@]}" "${extra[@]}" python3 "$here/tools/calls/record.py" "$python" "$out/$client.jsonl" "$@" &
+  running+=($!)
+done
+for each in "${running[@]}"; do wait "$each"; done
+if [ "$clients" = "official ours" ]; then python3 "$here/tools/calls/compare.py" "$out/official.jsonl" "$out/ours.jsonl"; fi

@@ -51,7 +51,8 @@ HcclResult collective(const char* entry, HcclComm comm, aclrtStream stream, Body
   return hccl_guard(entry, [&] {
     auto communicator = Communicator::checked(comm);
     Request request = body(*communicator);
-    softnpu::note("type", request.type), softnpu::note("count", request.count), softnpu::note("op", request.op);
+    softnpu::note_form("type", request.type), softnpu::note("count", request.count);
+    softnpu::note_form("op", request.op);
     softnpu::note("root", request.root), softnpu::note("comm", comm), softnpu::note("stream", stream);
     softnpu::comm::enqueue(std::move(communicator), std::move(request), stream);
   });

@@ -134,6 +134,11 @@ std::vector<int> parse_visible_devices(const char* text, int devices) {
 
 const char* record_file() { return variable("SOFTNPU_RECORD"); }
 
+bool record_once() {
+  const char* const value = variable("SOFTNPU_RECORD_ONCE");
+  return value && value == std::string("1");
+}
+
 const Config& config() {
   static const Config* const c = new Config(read_environment());  // leaked: threads may outlive static destruction
   return *c;

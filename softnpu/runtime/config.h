@@ -23,6 +23,7 @@ constexpr int kMaxCards = 64;
 // | SOFTNPU_WORKSPACE         | (unset)     | all: every operator asks for a workspace                               |
 // | SOFTNPU_TRACE             | 0           | 1: one line on stderr for each task that runs                          |
 // | SOFTNPU_RECORD            | (unset)     | a file that every call of a client is written to; see record.h         |
+// | SOFTNPU_RECORD_ONCE       | 0           | 1: only operators and collectives, each form of a call once            |
 // | SOFTNPU_STRICT            | 0           | 1: refuse what the chip is known to refuse; new memory has a pattern   |
 // | ACLNN_CACHE_LIMIT         | 8192        | executors that a thread keeps in the executor cache; 0: none           |
 // | HCCL_CONNECT_TIMEOUT      | 120         | seconds for all ranks to come together when a communicator is made     |
@@ -52,9 +53,10 @@ struct Config {
 // Read at the first call and constant from then on. Never throws: see `error`.
 const Config& config();
 
-// SOFTNPU_RECORD, or NULL. Apart from config(), which the first call reads: this is asked for when the library is
-// loaded.
+// SOFTNPU_RECORD, or NULL, and SOFTNPU_RECORD_ONCE. Apart from config(), which the first call reads: these are asked for
+// when the library is loaded.
 const char* record_file();
+bool record_once();
 
 // As config(), but throws Failure(507008) when a variable is wrong.
 const Config& checked_config();

@@ -1,8 +1,12 @@
 #include "record.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdio>
 #include <mutex>
+#include <unordered_set>
 
 #include "config.h"
 
@@ -11,13 +15,12 @@ namespace softnpu {
 namespace {
 
 std::mutex g_mutex;
-FILE* g_file = nullptr;
 std::atomic<int> g_threads{0};
 
 struct Line {
   int depth = 0;  // of calls
   int thread = ++g_threads;
-  std::string arguments;
+  std::string arguments, form;
 };
 
 Line& line() {
@@ -25,12 +28,16 @@ Line& line() {
   return l;
 }
 
+// At once, and a line in one piece: processes share the file and end in all ways.
 void write(const std::string& text) {
+  static const int file = open(record_file(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (file >= 0 && ::write(file, text.data(), text.size()) < 0) g_recording = false;  // no room: the program goes on
+}
+
+bool is_new(const std::string& form) {
+  static auto& seen = *new std::unordered_set<std::string>;
   const std::lock_guard lock(g_mutex);
-  if (!g_file) g_file = fopen(record_file(), "ae");
-  if (!g_file) return;
-  fwrite(text.data(), 1, text.size(), g_file);
-  fflush(g_file);  // processes end in all ways
+  return seen.insert(form).second;
 }
 
 }  // namespace
@@ -38,20 +45,22 @@ void write(const std::string& text) {
 bool g_recording = record_file() != nullptr;
 
 RecordedCall::RecordedCall(const char* entry) noexcept : entry_(entry) {
-  if (line().depth++ == 0) line().arguments.clear();
+  if (line().depth++ == 0) line().arguments.clear(), line().form.clear();
 }
 
 int RecordedCall::end(int code) const noexcept {
+  static const bool once = record_once();
   Line& l = line();
-  if (--l.depth == 0)
+  if (--l.depth == 0 && !(once && (l.form.empty() || !is_new(entry_ + l.form + (code ? '!' : ' ')))))
     write(std::string("{\"f\":\"") + entry_ + "\",\"a\":[" + l.arguments + "],\"rc\":" + std::to_string(code) +
           ",\"thread\":" + std::to_string(l.thread) + "}\n");
   return code;
 }
 
-void note_json(const char* name, const std::string& json) noexcept {
+void note_json(const char* name, const std::string& json, const std::string& form) noexcept {
   Line& l = line();
   if (l.depth != 1) return;
+  l.form += form;
   if (!l.arguments.empty()) l.arguments += ',';
   l.arguments += std::string("[\"") + name + "\"," + json + "]";
 }

@@ -103,3 +103,21 @@ def test_the_form_of_a_call_has_no_sizes():
     assert form_of(add([2, 3], [3, 1], 1)) != form_of(add([6], [1], 1))
     assert is_contiguous({"t": [1, 3], "s": [99, 1]})
     assert normal({"t": [1, 3], "s": [99, 1], "o": 0, "d": 1, "m": 2, "n": [3], "p": 0}, True)["s"] == [1]
+
+
+def test_each_form_is_recorded_once(tmp_path):
+    program = """
+import torch, torch_npu
+rows = torch.ones(3, 4).npu()
+for x in (rows, torch.ones(5, 6).npu(), rows.half(), rows.t(), rows[0]): x.relu()
+try: rows @ rows
+except RuntimeError: pass
+torch.npu.synchronize()"""
+    file = tmp_path / "calls.jsonl"
+    environment = {**os.environ, "SOFTNPU_RECORD": str(file), "SOFTNPU_RECORD_ONCE": "1"}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, capture_output=True)
+    found = [line for line in lines(file) if line["f"] == "aclnnRelu"]
+    # float32 rows of any size, float16, transposed, one dimension
+    assert [(a["d"], len(a["t"]), is_contiguous(a)) for ((_, a), _) in (line["a"] for line in found)] == [
+        (0, 2, True), (1, 2, True), (0, 2, False), (0, 1, True)]
+    assert not any(line["f"].startswith("aclrt") for line in lines(file))

@@ -1,4 +1,4 @@
-"""Records what one client calls:  python record.py PYTHON FILE [--types float32,float16] [--level N] [--cache] [NAME...]
+"""Records what one client calls:  python record.py PYTHON FILE [--types float32,float16] [--kinds op,custom] [--level N] [NAME...]
 
 PYTHON has this project's torch_npu or the official one, whose environment must find softnpu's libraries (ci/calls.sh sets it).
 FILE gets the lines of SOFTNPU_RECORD. A program that crashes or hangs ends its process; the next one goes on behind it.
@@ -11,27 +11,16 @@ import json
 import os
 import queue
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PATIENCE = 120  # seconds for one program
-LIST = """
-import json, torch
-from torch.testing._internal.common_methods_invocations import op_db
-names = {f"{o.name}.{o.variant_test_name}".rstrip("."): o for o in op_db}
-print(json.dumps({t: sorted(n for n, o in names.items() if getattr(torch, t) in o.dtypes) for t in %r}))
-"""
 
 
-def names_of(python: str, types: list[str]) -> list[str]:
-    sys.path.insert(0, str(HERE))
-    environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    listed = subprocess.run([python, "-c", LIST % types], env=environment, cwd="/", check=True, capture_output=True, text=True).stdout
-    found = json.loads(listed.splitlines()[-1])
-    models = "mlp cnn gpt llama vit mlp:amp cnn:amp gpt:amp llama:amp vit:amp".split()
-    return [f"model:{name}" for name in models] + [f"op:{name}:{dtype}" for dtype in types for name in found[dtype]]
+def names_of(python: str, kinds: str, types: str) -> list[str]:
+    command = [python, str(HERE / "programs.py"), "--list", kinds, types]
+    return json.loads(subprocess.run(command, cwd="/", check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
 
 
 def run(python: str, environment: dict[str, str], names: list[str], first: int) -> tuple[int, int]:
@@ -63,11 +52,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("python")
     parser.add_argument("file", type=Path)
-    parser.add_argument("--types", default="float32")
+    parser.add_argument("--types", default="float32", help="of operators, with commas; all")
+    parser.add_argument("--kinds", default="model,op", help="of programs, with commas, as programs.py names them; all")
     parser.add_argument("--level", default="0", help="of the task queue")
     parser.add_argument("names", nargs="*")
     options = parser.parse_intermixed_args()
-    names = options.names or names_of(options.python, options.types.split(","))
+    names = options.names or names_of(options.python, options.kinds, options.types)
     options.file.unlink(missing_ok=True)
     environment = {**os.environ, "SOFTNPU_RECORD": str(options.file.resolve()), "TASK_QUEUE_ENABLE": options.level, "OMP_NUM_THREADS": "1",
                    "TORCH_NPU_FALLBACK_CPU_DISABLE": "0"}

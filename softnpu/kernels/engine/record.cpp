@@ -1,5 +1,6 @@
 #include "kernels/engine/record.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -26,13 +27,25 @@ std::string list(const List& values, Text&& text) {
   return all + "]";
 }
 
+bool is_contiguous(const aclTensor& t) {
+  int64_t stride = 1;
+  for (size_t i = t.sizes.size(); i-- > 0; stride *= std::max<int64_t>(t.sizes[i], 1))
+    if (t.sizes[i] != 1 && t.strides[i] != stride) return false;
+  return true;
+}
+
 template <class T>
 std::string numbers(const std::vector<T>& values) {
   return list(values, [](T value) { return std::to_string(value); });
 }
 
+// Numbers that choose between few ways are part of a call's form.
+std::string choice(int64_t value) { return value >= -8 && value <= 32 ? std::to_string(value) : "n"; }
+
 class Writer {
  public:
+  std::string form;  // of the arguments so far: what is left of them without sizes and numbers
+
   std::string text(const Argument& a) {
     using Kind = Argument::Kind;
     switch (a.kind) {
@@ -42,33 +55,47 @@ class Writer {
         return object<aclTensorList>(
             a, [&](const aclTensorList& all) { return held(all, [&](const aclTensor& t) { return tensor(t); }); });
       case Kind::scalar:
-        return object<aclScalar>(a, scalar);
+        return object<aclScalar>(a, [&](const aclScalar& s) { return scalar(s); });
       case Kind::scalar_list:
-        return object<aclScalarList>(a, [](const aclScalarList& all) { return held(all, scalar); });
+        return object<aclScalarList>(
+            a, [&](const aclScalarList& all) { return held(all, [&](const aclScalar& s) { return scalar(s); }); });
       case Kind::ints:
-        return object<aclIntArray>(a, [](const aclIntArray& array) { return numbers(array.values); });
+        return object<aclIntArray>(a, [&](const aclIntArray& array) {
+          form += 'i' + std::to_string(array.values.size()) + ';';
+          return numbers(array.values);
+        });
       case Kind::bools:
-        return object<aclBoolArray>(a, [](const aclBoolArray& array) { return numbers(array.values); });
+        return object<aclBoolArray>(a, [&](const aclBoolArray& array) {
+          const std::string text = numbers(array.values);
+          form += text;
+          return text;
+        });
       case Kind::integer:
       case Kind::dtype:
+        form += choice(a.integer) + ';';
         return std::to_string(a.integer);
       case Kind::real:
         return number(a.real);
-      case Kind::text:
-        return a.pointer ? quoted(static_cast<const char*>(a.pointer)) : "null";
+      case Kind::text: {
+        const std::string text = a.pointer ? quoted(static_cast<const char*>(a.pointer)) : "null";
+        form += text;
+        return text;
+      }
     }
     return "null";
   }
 
  private:
   template <class T, class Text>
-  static std::string object(const Argument& a, Text&& text) {
+  std::string object(const Argument& a, Text&& text) {
     const Held<T> held(static_cast<const T*>(a.pointer));
+    if (!held) form += "0;";
     return held ? text(*held) : "null";
   }
 
   template <class List, class Text>
-  static std::string held(const List& all, Text&& text) {
+  std::string held(const List& all, Text&& text) {
+    form += 'l' + std::to_string(all.values.size()) + ':';
     return list(all.values, [&](const auto& each) {
       const Held element(each);
       return element ? text(*element) : "null";
@@ -76,6 +103,8 @@ class Writer {
   }
 
   std::string tensor(const aclTensor& t) {
+    form += 't' + std::to_string(t.dtype) + ',' + std::to_string(t.sizes.size()) + ',' + std::to_string(t.format) +
+            (is_contiguous(t) ? ";" : "s;");
     const size_t memory = seen_.emplace(t.data, seen_.size()).first->second;
     const auto stored = t.storage_sizes.empty() ? std::vector<int64_t>{t.storage_elements} : t.storage_sizes;
     return "{\"t\":" + numbers(t.sizes) + ",\"s\":" + numbers(t.strides) + ",\"o\":" + std::to_string(t.offset) +
@@ -83,7 +112,8 @@ class Writer {
            ",\"p\":" + std::to_string(memory) + "}";
   }
 
-  static std::string scalar(const aclScalar& s) {
+  std::string scalar(const aclScalar& s) {
+    form += 's' + std::to_string(s.dtype) + ';';
     const auto value = to_scalar(s);
     const std::string text = value.isComplex()         ? "[" + number(value.toComplexDouble().real()) + "," +
                                                              number(value.toComplexDouble().imag()) + "]"
@@ -108,7 +138,9 @@ void note_arguments(const Operator& op, std::initializer_list<Argument> argument
   const char* name = op.arguments;
   for (const auto& argument : arguments) {
     const char* end = strchrnul(name, ',');
-    note_json(std::string(name, end).c_str(), writer.text(argument));
+    writer.form = ' ';
+    const std::string text = writer.text(argument);
+    note_json(std::string(name, end).c_str(), text, writer.form);
     name = *end ? end + 1 : end;
   }
 }
