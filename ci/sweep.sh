@@ -86,7 +86,7 @@ case "$sweep" in
   calls)
     bash ci/calls.sh build/sweep/calls "$@" ;;
   vocabulary)
-    CALLS_CLIENTS=official CALLS_SAMPLES=40 SOFTNPU_RECORD_ONCE=1 bash ci/calls.sh build/sweep/vocabulary --kinds all --types all "$@"
+    CALLS_CLIENTS=official CALLS_SAMPLES=8 SOFTNPU_RECORD_ONCE=1 bash ci/calls.sh build/sweep/vocabulary --kinds all --types all "$@"
     python3 tools/calls/vocabulary.py make build/sweep/vocabulary/official.jsonl ;;
   mutants)
     python3 test/mutation/run.py "$@" ;;

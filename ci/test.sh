@@ -38,8 +38,15 @@ stage aarch64 bash ci/cross_compile.sh
 stage c++ cpp_tests
 stage fuzz bash ci/sweep.sh fuzz --calls 60000 --threads 2
 stage official bash ci/official.sh
+# Every form of a call that the rest makes is compared with those of the official client.
+rm -rf build/calls
+mkdir -p build/calls
+stage calls env CALLS_CLIENTS=ours SOFTNPU_RECORD_ONCE=1 bash ci/calls.sh build/calls --kinds all
+export SOFTNPU_RECORD=$PWD/build/calls/tests.jsonl SOFTNPU_RECORD_ONCE=1
 stage cann-like bash ci/cann_like.sh
 stage python pytest -n auto "$@"
+unset SOFTNPU_RECORD SOFTNPU_RECORD_ONCE
+stage vocabulary python tools/calls/vocabulary.py check build/calls/*.jsonl
 
 if [ -n "$failed" ]; then
   echo "FAILED stages:$failed"

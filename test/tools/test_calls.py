@@ -29,7 +29,7 @@ for name, program in {"images": lambda: images.relu(), "sequence": lambda: image
 
 
 def recorded(file, level, **environment):
-    environment = {**os.environ, **environment, "SOFTNPU_RECORD": str(file), "TASK_QUEUE_ENABLE": str(level)}
+    environment = {**os.environ, **environment, "SOFTNPU_RECORD": str(file), "SOFTNPU_RECORD_ONCE": "0", "TASK_QUEUE_ENABLE": str(level)}
     subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True)
     return load(file, silent=True)
 
@@ -84,7 +84,8 @@ def test_a_limit_of_zero_empties_the_executor_cache(tmp_path):
     def hits(limit):
         file = tmp_path / f"{limit}.jsonl"
         program = "import torch, torch_npu\nx = torch.ones(3).npu()\nfor _ in range(4): x.relu()"
-        environment = {**os.environ, "SOFTNPU_RECORD": str(file), "ACLNN_CACHE_LIMIT": str(limit), "TASK_QUEUE_ENABLE": "0"}
+        environment = {**os.environ, "SOFTNPU_RECORD": str(file), "SOFTNPU_RECORD_ONCE": "0",
+                       "ACLNN_CACHE_LIMIT": str(limit), "TASK_QUEUE_ENABLE": "0"}
         subprocess.run([sys.executable, "-c", program], env=environment, check=True, capture_output=True)
         return [line["rc"] for line in lines(file) if line["f"] == "PTAGetExecCache"]
 

@@ -5,7 +5,7 @@
 
 Note [Vocabulary]. For each operator: the types of its tensors, together, as they were seen (`-`: null; `*`: of a list); and of each
 argument by itself the properties that were seen: formats other than those by rank, strides other than contiguous ones, the length of the
-longest list, types of scalars, strings, and numbers where there were few. What the official client's code does not look at is free:
+longest list, types of scalars, strings, and the numbers of enumerations. What the official client's code does not look at is free:
 sizes, ranks, the memory that tensors share, values of scalars and arrays. A call that combines what was seen apart is contained.
 """
 
@@ -17,6 +17,7 @@ import sys
 from collections import Counter, defaultdict
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import yaml
 from recording import Call, is_contiguous, is_tensor, lines
@@ -26,7 +27,8 @@ FILE, ADDITIONS = HERE / "vocabulary.json", HERE / "additions.yaml"
 TYPES = {0: "f32", 1: "f16", 2: "i8", 3: "i32", 4: "u8", 6: "i16", 7: "u16", 8: "u32", 9: "i64", 10: "u64", 11: "f64", 12: "bool",
          16: "c64", 17: "c128", 27: "bf16", 29: "i4"}
 BY_RANK = {3: 47, 4: 0, 5: 30}  # NCL, NCHW, NCDHW; else ND
-FEW = 12  # numbers of an argument are listed, or it takes any
+# In the name of an argument whose number chooses between few ways: those that were seen are listed. Other numbers are free.
+ENUMERATIONS = ("mode", "type", "reduc", "precise", "layout", "format", "rounding", "algorithm")
 FREE = ("seed", "offset", "stream", "comm", "count", "workspaceSize")  # in the name of an argument: says nothing
 
 
@@ -44,15 +46,17 @@ def type_of(value) -> str:
 
 
 def types_of(call: Call) -> str:
+    if call.name.startswith("Hccl"):
+        return " ".join(f"{name} {value}" for name, value in call.arguments if name in ("type", "op"))
     return " ".join("-" if value is None else type_of(value) for _, value in call.arguments if value is None or type_of(value))
 
 
-def properties(name: str, value) -> dict[str, object]:
+def properties(name: str, value) -> dict[str, Any]:
     """Of one argument by itself; sets but for the length."""
     if value is None or name in FREE or any(part in name.lower() for part in ("seed", "offset")):
         return {}
     tensors = [v for v in (value if isinstance(value, list) else [value]) if is_tensor(v)]
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
     if tensors:
         if other := {v["m"] for v in tensors} - {v["m"] for v in tensors if v["m"] == BY_RANK.get(len(v["t"]), 2)}:
             found["formats"] = other
@@ -66,7 +70,7 @@ def properties(name: str, value) -> dict[str, object]:
         found["scalar"], found["length"] = {type_name(v["S"]) for v in value}, len(value)
     elif isinstance(value, str):
         found["text"] = {value}
-    elif isinstance(value, int):
+    elif isinstance(value, int) and any(part in name.lower() for part in ENUMERATIONS):
         found["number"] = {value}
     return found
 
@@ -103,8 +107,6 @@ class Vocabulary:
             seen = row["arguments"].get(name, {})
             for kind, has in properties(name, value).items():
                 known = seen.get(kind, 0 if kind == "length" else [])
-                if known == "any":
-                    continue
                 if kind == "length":
                     missing += [f"{name} length {has}"] if has > known else []
                 else:
@@ -112,12 +114,10 @@ class Vocabulary:
         return missing
 
     def write(self, file: Path) -> None:
-        def few(kind, seen):
-            return "any" if kind == "number" and len(seen) > FEW else seen if kind == "length" else sorted(seen, key=str)
-
         rows = []
         for name, row in sorted(self.data.items()):
-            arguments = {argument: {kind: few(kind, seen) for kind, seen in kinds.items()} for argument, kinds in row["arguments"].items()}
+            arguments = {argument: {kind: seen if kind == "length" else sorted(seen, key=str) for kind, seen in kinds.items()}
+                         for argument, kinds in row["arguments"].items()}
             rows.append(f"{json.dumps(name)}: {json.dumps({'types': sorted(row['types']), 'arguments': arguments}, separators=(',', ':'))}")
         file.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
