@@ -176,6 +176,7 @@ aclTensor* create_tensor(const int64_t* sizes, uint64_t rank, aclDataType dtype,
   }
   tensor->storage_elements = storage_sizes ? stored : elements;
   tensor->data = data;
+  tensor->storage_sizes.clear();  // the object may have described another tensor before
   if (format == ACL_FORMAT_FRACTAL_NZ || format == ACL_FORMAT_NC1HWC0)
     tensor->storage_sizes.assign(storage_sizes, storage_sizes + storage_rank);
   return tensor.finish();

@@ -93,6 +93,20 @@ def test_a_limit_of_zero_empties_the_executor_cache(tmp_path):
     assert sum(hits(100)) >= 2
 
 
+def test_a_plain_tensor_has_no_blocks_of_a_format_before_it(tmp_path):
+    program = """
+import torch, torch_npu
+x = torch.ones(16, 16, dtype=torch.half).npu()
+for _ in range(8): y = torch_npu.npu_format_cast(x, 29) @ x
+for _ in range(8): x.relu()
+torch.npu.synchronize()"""
+    file = tmp_path / "calls.jsonl"
+    environment = {**os.environ, "SOFTNPU_RECORD": str(file), "SOFTNPU_RECORD_ONCE": "0", "ACLNN_CACHE_LIMIT": "0"}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, capture_output=True)
+    stored = [value["n"] for line in lines(file) if line["f"] == "aclnnRelu" for _, value in line["a"] if isinstance(value, dict)]
+    assert stored == [[256]] * 16
+
+
 def test_the_form_of_a_call_has_no_sizes():
     def add(sizes, strides, value):
         tensor = {"t": sizes, "s": strides, "o": 0, "d": 1, "m": 2, "n": [99], "p": 0}
