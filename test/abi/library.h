@@ -5,31 +5,42 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "acl.h"
 #include "aclnn.h"
 
 namespace test {
 
-inline void* library() {
-  static void* const handle = [] {
-    const char* path = getenv("ASCEND_TEST_LIBRARY");
-    void* opened = dlopen(path ? path : NPU_TEST_LIBRARY, RTLD_NOW | RTLD_GLOBAL);
-    if (!opened) fprintf(stderr, "%s\n", dlerror()), abort();
+// libascendcl.so, of ASCEND_TEST_LIBRARY or of the softnpu beside this program, and libnnopbase.so beside it, where CANN
+// has the objects of operators' arguments.
+inline const std::vector<void*>& libraries() {
+  static const std::vector<void*> handles = [] {
+    namespace fs = std::filesystem;
+    const char* given = getenv("ASCEND_TEST_LIBRARY");
+    const fs::path program = fs::read_symlink("/proc/self/exe");
+    const fs::path first = given ? given : program.parent_path().parent_path() / "softnpu/lib64/libascendcl.so";
+    std::vector<void*> opened;
+    for (const fs::path& file : {first, first.parent_path() / "libnnopbase.so"}) {
+      opened.push_back(dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL));
+      if (!opened.back()) fprintf(stderr, "%s\n", dlerror()), exit(1);
+    }
     return opened;
   }();
-  return handle;
+  return handles;
 }
 
 template <class Function>
 Function* symbol(const char* name) {
-  void* address = dlsym(library(), name);
-  if (!address) fprintf(stderr, "the library has no %s\n", name), abort();
-  return reinterpret_cast<Function*>(address);
+  for (void* library : libraries())
+    if (void* address = dlsym(library, name)) return reinterpret_cast<Function*>(address);
+  throw std::runtime_error(std::string("the library has no ") + name);
 }
 
 #define ACL(name) (test::symbol<decltype(name)>(#name))

@@ -2,48 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import queue
-import select
-import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterable
 
-WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
-START_SECONDS = 300
+from torch_npu.verify.process import Worker
 
-
-class Worker:
-    def __init__(self, environment: dict[str, str]):
-        self.errors = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([sys.executable, WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
-                                        text=True, env=environment)
-        self.receive(START_SECONDS)
-
-    def receive(self, seconds: float) -> dict:
-        if not select.select([self.process.stdout], [], [], seconds)[0]:
-            raise TimeoutError(f"no answer in {seconds:.0f} s")
-        line = self.process.stdout.readline()
-        if not line:
-            code = self.process.wait()
-            self.errors.seek(0)
-            raise ChildProcessError(f"exit code {code}: {self.errors.read().decode(errors='replace')[-300:]}")
-        return json.loads(line)
-
-    def ask(self, request: dict, seconds: float) -> dict:
-        self.errors.seek(0)
-        self.errors.truncate()
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        return self.receive(seconds)
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.errors.close()
+COMMAND = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")]
 
 
 class Comparer:
@@ -56,7 +23,7 @@ class Comparer:
     def compare(self, op: str, dtype: str, limit: int | None, database: str = "ops") -> dict:
         """{"checks": ..., "missing": ..., "launched": ..., "seconds": ...}; at most `limit` samples of each check."""
         try:
-            self.worker = self.worker or Worker(self.environment)
+            self.worker = self.worker or Worker(COMMAND, self.environment)
             return self.worker.ask({"database": database, "op": op, "dtype": dtype, "limit": limit}, self.seconds)
         except (TimeoutError, ChildProcessError, BrokenPipeError) as error:
             self.stop()

@@ -15,13 +15,15 @@ import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
-import networks
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils._pytree import tree_flatten, tree_map
 
 import torch_npu  # noqa: F401
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "torch_npu/verify"))  # of this project, whatever torch_npu was imported
+import networks  # noqa: E402
 
 SAMPLES = int(os.environ.get("CALLS_SAMPLES", "4"))
 DEVICE = ctypes.CDLL("libsoftnpu.so")

@@ -1,4 +1,7 @@
-"""Small networks whose training steps are recorded; network(name) gives one with its data and its optimiser."""
+"""Small networks with what a training step needs: of the kit's training checks, and of tools/calls, which opens this file with any client.
+
+Needs torch alone.
+"""
 
 import torch
 import torch.nn.functional as F
