@@ -148,8 +148,8 @@ def test_a_machine_without_a_card_says_why(variables, words, tmp_path):
 def test_damaged_reports_are_refused(whole, tmp_path):
     text = whole[1].read_text()
     for content, words in ((text[:-200], "is damaged"), (text.partition("====")[0], "not a report"), ("", "not a report"),
-                           (text.replace('"format":1', '"format":9'), "has format 9"),
-                           (text.replace('"status":"ok"', '"status":"fine"', 1), "is damaged")):
+                           (text.replace('"format": 1', '"format": 9'), "has format 9"),
+                           (text.replace('"status": "ok"', '"status": "fine"', 1), "is damaged")):
         file = tmp_path / "report.txt"
         file.write_text(content)
         with pytest.raises(report.ReportError, match=words):

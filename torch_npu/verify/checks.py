@@ -13,7 +13,7 @@ FAMILIES = {"abi": "functions of the C ABI", "op": "operators", "fused": "fused 
             "train": "training steps", "comm": "collectives", "time": "timings"}
 # The quick form: fewer networks; every operator, in fewer types.
 _QUICK_TRAINING = ("mlp", "gpt.bfloat16", "llama")
-_PATIENCE = {"comm": 2.5, "train": 2.0}  # times what an operator may take
+_PATIENCE = {"comm": 2.5, "train": 2.0, "time": 2.0}  # times what an operator may take
 
 
 def functions(quick: bool) -> dict[str, Callable[[Outcome], None]]:

@@ -97,7 +97,7 @@ def lines(process: subprocess.Popen, seconds: float):
 def outcome(word: str, words: list[str], seconds: float) -> dict:
     if word == "OK":
         return {"status": "ok", "seconds": round(seconds, 4), "attempts": 1}
-    text = " ".join(" ".join(words).split())
+    text = re.sub(r'\(test::symbol<decltype\((\w+)\)>\("\1"\)\)', r"\1", " ".join(" ".join(words).split()))  # the macro of test/abi
     if word == "SKIPPED":
         return {"status": "skipped", "seconds": round(seconds, 4), "attempts": 0, "note": text[-200:]}
     return problem("wrong", text[:600], seconds)

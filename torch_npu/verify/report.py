@@ -109,7 +109,7 @@ def _skipped(report: dict) -> list[str]:
 def _timings(report: dict) -> list[str]:
     numbers = {name: value for check in report["checks"].values() for name, value in check.get("numbers", {}).items()}
     slow = sorted(((check["seconds"], name) for name, check in report["checks"].items()), reverse=True)[:5]
-    lines = ["Microseconds a call", "  " + ", ".join(f"{name} {value:g}" for name, value in numbers.items()), ""] if numbers else []
+    lines = ["Microseconds a call", "  " + ", ".join(f"{name} {value:.{0 if value >= 100 else 1}f}" for name, value in numbers.items()), ""] if numbers else []
     return [*lines, "Slowest checks (s)", "  " + ", ".join(f"{name} {seconds:.1f}" for seconds, name in slow), ""]
 
 
@@ -130,11 +130,18 @@ def write(report: dict, file: Path) -> None:
     """Whole or not at all."""
     part = file.with_name(f"{file.name}.{os.getpid()}.part")
     try:
-        part.write_text(text(report) + f"\n{_DATA}\n" + json.dumps(report, separators=(",", ":")) + "\n")
+        part.write_text(f"{text(report)}\n{_DATA}\n{_as_json(report)}\n")
         part.replace(file)
     except OSError as error:
         part.unlink(missing_ok=True)
         raise ReportError(f"the report cannot be written to {file}: {error.strerror}") from None
+
+
+def _as_json(report: dict) -> str:
+    """A line for each check, so that two reports can be compared with any tool."""
+    head = json.dumps({name: value for name, value in report.items() if name != "checks"})
+    checks = ",\n".join(f"{json.dumps(name)}: {json.dumps(check)}" for name, check in report["checks"].items())
+    return f'{head[:-1]}, "checks": {{\n{checks}\n}}}}'
 
 
 def read(file: Path) -> dict:

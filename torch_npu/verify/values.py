@@ -21,7 +21,7 @@ class Difference:
 
     verdict: str = "close"  # close, near, wrong
     max_abs: float = 0.0
-    max_rel: float = 0.0
+    max_rel: float = 0.0  # to the element and the tensor's mean magnitude together: numbers near 0 would tell nothing
     wrong: int = 0  # elements beyond the wider tolerance
     first: str = ""  # the first of these: its place, what the card has, what the CPU has
     text: str = ""  # another type or shape
@@ -55,7 +55,8 @@ def measure(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype, lo
         is_close = bool((same | (distance <= _bounds(e, CLOSE.get(coarse, (0.0, 0.0)), loose))).all())
         verdict = "wrong" if beyond.any() else "close" if is_close else "near"
     finite = distance.nan_to_num(float("inf"))
-    relative = torch.where(same, 0.0, finite / e.abs().clamp_min(1e-12))
+    size = e.abs().nan_to_num(0, 0, 0)
+    relative = torch.where(same, 0.0, finite / (size + size.mean()).clamp_min(1e-12))
     first = ""
     if verdict == "wrong":
         place = tuple(beyond.nonzero()[0].tolist())
