@@ -40,11 +40,26 @@ if(NPU_SANITIZE)
   add_link_options(-fsanitize=${NPU_SANITIZE})
 endif()
 
-# Each file costs more than a second for torch's headers alone. Families stay by themselves: they are written apart from
-# each other, and their local names may meet.
+# Each file costs more than a second for torch's headers alone, so wheels are compiled a group of files at a time. A group is
+# named, not counted off: its files are one translation unit, in which local names may meet, and a new file changes no other.
+# A file without a group is compiled by itself.
 function(npu_unity target)
-  if(NPU_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
-    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${NPU_UNITY} UNITY_BUILD_MODE GROUP)
+endfunction()
+
+# npu_unity_group(NAME FOLDER file...), the files without their extension
+function(npu_unity_group name folder)
+  list(TRANSFORM ARGN PREPEND "${folder}/")
+  list(TRANSFORM ARGN APPEND ".cpp")
+  set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP ${name})
+endfunction()
+
+# Generated files, and others that are written to be compiled together, six to a group.
+function(npu_unity_batches name)
+  set(count 0)
+  foreach(file IN LISTS ARGN)
+    math(EXPR batch "${count} / 6")
+    set_source_files_properties(${file} PROPERTIES UNITY_GROUP ${name}_${batch})
+    math(EXPR count "${count} + 1")
+  endforeach()
 endfunction()

@@ -252,14 +252,10 @@ C10_NOINLINE static void launch_traced(AclOp& op, PhaseOne phase_one, Packer& a)
   launch_untraced(op, phase_one, a);
 }
 
-static void launch_plain(AclOp& op, PhaseOne phase_one, Packer& a) {
+void launch(AclOp& op, PhaseOne phase_one, Packer& a) {
+  if (C10_UNLIKELY(a.formatted != nullptr)) return formats::launch(op, phase_one, a);
   if (C10_UNLIKELY(kernel_trace::recording.load(std::memory_order_relaxed))) return launch_traced(op, phase_one, a);
   launch_untraced(op, phase_one, a);
-}
-
-void launch(AclOp& op, PhaseOne phase_one, Packer& a) {
-  if (C10_UNLIKELY(a.formatted != nullptr)) return formats::launch(op, phase_one, a, &launch_plain);
-  launch_plain(op, phase_one, a);
 }
 
 std::vector<std::vector<int64_t>> launch_and_read_shapes(AclOp& op, PhaseOne phase_one, Packer& a, int outputs) {

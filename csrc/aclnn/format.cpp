@@ -213,12 +213,13 @@ class Arguments {
 
 }  // namespace
 
-void launch(AclOp& op, PhaseOne phase_one, Packer& packer, Launch launch) {
+void launch(AclOp& op, PhaseOne phase_one, Packer& packer) {
   Arguments arguments(op, phase_one, packer);
   Native* native = arguments.native(op.name);
   arguments.copy();
   if (native) arguments.describe(*native);
-  launch(native ? native->twin : op, native ? native->phase_one : phase_one, packer);
+  const auto described = std::move(packer.formatted);  // where `arguments` points to; the call is a plain one now
+  ops::launch(native ? native->twin : op, native ? native->phase_one : phase_one, packer);
   arguments.write_back();
 }
 

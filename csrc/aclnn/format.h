@@ -14,9 +14,8 @@ at::Tensor in_order(const at::Tensor& t);
 // Puts what was written to in_order(t) into the memory of `t`.
 void write_back(const at::Tensor& t, const at::Tensor& ordered);
 
-using Launch = void (*)(ops::AclOp& op, ops::PhaseOne phase_one, ops::Packer& arguments);
 // A call with arguments in private formats: as the operator that takes them, or with copies.
-void launch(ops::AclOp& op, ops::PhaseOne phase_one, ops::Packer& arguments, Launch launch);
+void launch(ops::AclOp& op, ops::PhaseOne phase_one, ops::Packer& arguments);
 
 // Replaces arguments in private formats, which are only read, by copies in element order; the caller keeps those.
 std::vector<c10::Storage> order(ops::Packer& arguments);

@@ -2,7 +2,6 @@
 // (executor cache, descriptors, workspace, task queue) works on those words. Called with the tensors' card current.
 #pragma once
 
-#include <tuple>
 #include <vector>
 
 #include "aclnn.h"
@@ -24,10 +23,12 @@ using PhaseOne = int (*)(void* function, Unpacker& arguments, uint64_t* workspac
 template <class... C>
 int phase_one(void* function, Unpacker& arguments, uint64_t* workspace_size, aclOpExecutor** executor) {
   using Function = int (*)(C..., uint64_t*, aclOpExecutor**);
-  std::tuple<C...> c{arguments.take<C>()...};  // braces: taken in argument order
-  if (!function) return 0;                     // a survey
-  return std::apply([&](C... each) { return reinterpret_cast<Function>(function)(each..., workspace_size, executor); },
-                    c);
+  struct Call {  // its braces take the arguments in their order
+    Call(Function function, uint64_t* workspace_size, aclOpExecutor** executor, C... each)
+        : code(function ? function(each..., workspace_size, executor) : 0) {}  // without one: a survey
+    int code;
+  };
+  return Call{reinterpret_cast<Function>(function), workspace_size, executor, arguments.take<C>()...}.code;
 }
 
 // Finds or builds the executor and launches it on the current stream, by way of the task queue.

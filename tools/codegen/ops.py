@@ -444,7 +444,6 @@ def main() -> None:
         refused = [row for section, row in table.entries if section == "refused"]
         text = emit(name, table.includes, wrappers, customs[name], refused, every, generator.call)
         aclnn.write_if_changed(options.out / f"{name}_ops.cpp", text)
-    aclnn.write_if_changed(options.out / "npu_ops.h", custom.emit_header(list(every.values())))
     parsed = layouts.load()
     for layout in layouts.LAYOUTS:
         aclnn.write_if_changed(options.out / f"{layout.lower()}_layout.cpp", layouts.emit(layout, parsed))

@@ -1,8 +1,11 @@
 // Copies in every direction. On one card a copy is a launch (any strides, any types); between host and card it is a
 // memcpy of contiguous bytes, with packing and casting on the side that owns the data; between cards both meet.
 #include <ATen/ATen.h>
+#include <ATen/Dispatch_v2.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
+
+#include <cstddef>
 
 #include "acl/check.h"
 #include "acl/library.h"
@@ -200,9 +203,12 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& dst) {
 c10::Scalar local_scalar_dense(const Tensor& self) {
   if (C10_UNLIKELY(formats::layout_of(self) != nullptr)) return local_scalar_dense(formats::in_order(self));
   CardGuard guard(self);
-  auto host = at::empty({}, self.options().device(at::kCPU));
-  memcpy_blocking(host.data_ptr(), self.const_data_ptr(), self.element_size(), ACL_MEMCPY_DEVICE_TO_HOST);
-  return host.item();
+  alignas(std::max_align_t) char number[sizeof(c10::complex<double>)];  // the widest type
+  memcpy_blocking(number, self.const_data_ptr(), self.element_size(), ACL_MEMCPY_DEVICE_TO_HOST);
+  return AT_DISPATCH_V2(self.scalar_type(), "_local_scalar_dense",
+                        AT_WRAP([&] { return c10::Scalar(*reinterpret_cast<const scalar_t*>(number)); }),
+                        AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_FLOAT8_TYPES),
+                        AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), at::kComplexHalf, at::kHalf, at::kBool, at::kBFloat16);
 }
 
 }  // namespace

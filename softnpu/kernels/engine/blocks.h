@@ -87,6 +87,14 @@ inline void store(T* to, const Block& x, Count count) {
     x.a.store(to, first);
     x.b.store(to + first, count - first);
   } else {
+#if defined(CPU_CAPABILITY_AVX512)
+    if constexpr (std::is_same_v<T, at::Half> && !std::is_same_v<Count, int64_t>) {  // each half from its own register
+      constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtps_ph(x.a, kNearest));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + kWidth), _mm512_cvtps_ph(x.b, kNearest));
+      return;
+    }
+#endif
     narrowed<T>(x).store(to, static_cast<int>(count));
   }
 }
@@ -114,39 +122,56 @@ inline float sum(const Block& x) {
   return at::vec::vec_reduce_all<float>([](Vec a, Vec b) { return a + b; }, x.a + x.b);
 }
 
-// e^(sign * x) within two units in the last place, for x from -87.3 to 87.3; x beyond counts as one of these.
-inline Vec power(const Vec& x, float sign) {
-  const Vec clamped = at::vec::clamp_min(at::vec::clamp_max(x, Vec(kLimit)), Vec(-kLimit));
+// A power as a product.
+struct Power {
+  Vec fraction, scale;
+};
+
+// e^(sign * x) for x from -87.3 to 87.3: within two units in the last place, or within 2^-18 of its value for a result
+// that is rounded to the fewer bits of T.
+template <class T>
+inline Power power(const Vec& x, float sign) {
 #if defined(CPU_CAPABILITY_AVX512) || defined(CPU_CAPABILITY_AVX2)
-  const Vec magic(12582912.0F);  // adding it leaves a whole number in the last bits
-  const Vec shifted = at::vec::fmadd(clamped, Vec(sign * 1.44269504F), magic), n = shifted - magic;
-  const Vec r = at::vec::fmadd(n, Vec(sign * -0.693147182F), clamped);  // times sign
-  Vec p(sign * 8.3125019446e-3F);
-  for (const float c : {4.1890330613e-2F, sign * 1.6667115688e-1F, 4.9999231100e-1F, sign, 1.0F})
-    p = at::vec::fmadd(p, r, Vec(c));
+  const Vec magic(12582912.0F + 127.0F);  // adding it leaves a whole number in the last bits, as exponents are stored
+  const Vec shifted = at::vec::fmadd(x, Vec(sign * 1.44269504F), magic);
+  const Vec r = at::vec::fmadd(shifted - magic, Vec(sign * -0.693147182F), x);  // times sign
+  Vec p(std::is_same_v<T, float> ? sign * 8.3125019446e-3F : 4.14584e-2F);
+  if constexpr (std::is_same_v<T, float>)
+    for (const float c : {4.1890330613e-2F, sign * 1.6667115688e-1F, 4.9999231100e-1F, sign, 1.0F})
+      p = at::vec::fmadd(p, r, Vec(c));
+  else
+    for (const float c : {sign * 1.6791031e-1F, 5.000437e-1F, sign * 9.9996334e-1F, 9.999993e-1F})
+      p = at::vec::fmadd(p, r, Vec(c));
 #if defined(CPU_CAPABILITY_AVX512)
-  return _mm512_scalef_ps(p, n);
+  return {p, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(shifted), 23))};
 #else
-  const __m256i exponents = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
-  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), exponents));
+  return {p, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(shifted), 23))};
 #endif
 #else
-  return (clamped * Vec(sign)).exp_u20();
+  return {(x * Vec(sign)).exp_u20(), Vec(1.0F)};
 #endif
 }
 
 // e^x for x of at most 0, or NaN.
-inline Vec exponential(const Vec& x) { return Vec::blendv(power(x, 1), Vec(0.0F), x < Vec(-kLimit)); }
+inline Vec exponential(const Vec& x) {
+  const auto [fraction, scale] = power<float>(at::vec::clamp_min(x, Vec(-kLimit)), 1);
+  return Vec::blendv(fraction * scale, Vec(0.0F), x < Vec(-kLimit));
+}
 
-// 1 / (1 + e^-x) within three units in the last place; 0 below -87.3.
+// 1 / (1 + e^-x) within three units in the last place, or nearly that once it is rounded to T; 0 below -87.3. For a
+// product with x: what comes of NaN is any number.
+template <class T>
 inline Vec sigmoid(const Vec& x) {
-  const Vec divisor = Vec(1.0F) + power(x, -1);
 #if defined(CPU_CAPABILITY_AVX512)
-  // A division takes as long as all the rest.
+  const auto [fraction, scale] = power<T>(_mm512_range_ps(x, Vec(kLimit), 2), -1);  // the smaller magnitude, x's sign
+  const Vec divisor = at::vec::fmadd(fraction, scale, Vec(1.0F));
+  // 14 bits of the reciprocal: a division takes as long as all the rest.
   const Vec estimate = _mm512_maskz_rcp14_ps(_mm512_cmp_ps_mask(x, Vec(-kLimit), _CMP_NLT_UQ), divisor);
+  if constexpr (std::is_same_v<T, at::BFloat16>) return estimate;
   return estimate * (Vec(2.0F) - divisor * estimate);
 #else
-  return Vec::blendv(Vec(1.0F) / divisor, Vec(0.0F), x < Vec(-kLimit));
+  const auto [fraction, scale] = power<T>(at::vec::clamp(x, Vec(-kLimit), Vec(kLimit)), -1);
+  return Vec::blendv(Vec(1.0F) / at::vec::fmadd(fraction, scale, Vec(1.0F)), Vec(0.0F), x < Vec(-kLimit));
 #endif
 }
 

@@ -39,9 +39,16 @@ uint64_t hash_bytes(const uint8_t* p, size_t n) {
   return h;
 }
 
+// What a client knows a call by: a number, or bytes.
+struct Key {
+  uint64_t number = 0;
+  std::string bytes;
+  bool operator==(const Key&) const = default;
+};
+
 // All calls with one key. Only the owning thread looks in; release() on any thread makes a call idle again.
 struct Plan {
-  std::string key;
+  Key key;
   std::vector<Call*> calls;
 
   ~Plan() {
@@ -65,7 +72,7 @@ struct Thread {
   bool open = false;   // between InitPTACacheThreadLocal and UnInit
   bool keyed = false;  // the client set a key for the coming phase one
   uint64_t hash = 0;
-  std::string key;
+  Key key;
   std::vector<void*> addresses;
   ska::flat_hash_map<uint64_t, std::unique_ptr<Plan>> plans;
   std::array<uint64_t, kNewcomers> newcomers{};
@@ -77,17 +84,15 @@ struct Thread {
   }
 };
 
-Thread& thread() {
-  static thread_local Thread t;
-  return t;
+// The protocol's functions ask for it seven times a call, so they look at a pointer that costs no call of the loader.
+thread_local constinit Thread* t_thread __attribute__((tls_model("initial-exec"))) = nullptr;
+
+[[gnu::noinline]] Thread& start_thread() {
+  static thread_local Thread owner;
+  return *(t_thread = &owner);
 }
 
-Plan* find(Thread& t, uint64_t hash, const uint8_t* key, size_t size) {
-  auto it = t.plans.find(hash);
-  if (it == t.plans.end()) return nullptr;
-  Plan* plan = it->second.get();
-  return plan->key.size() == size && memcmp(plan->key.data(), key, size) == 0 ? plan : nullptr;
-}
+Thread& thread() { return t_thread ? *t_thread : start_thread(); }
 
 // A call of the cache's own functions in a recording: they have no code to give, so 1 stands for yes.
 template <class Body>
@@ -104,12 +109,14 @@ auto recorded(const char* entry, Body&& body) {
   }
 }
 
-aclOpExecutor* lookup(const uint8_t* key, size_t size, uint64_t* workspace_size) {
+// `same` says of a plan's key whether it is the one that is looked for.
+template <class Same>
+aclOpExecutor* lookup(uint64_t hash, const Same& same, uint64_t* workspace_size) {
   Thread& t = thread();
-  if (!t.open || !key || !workspace_size || forked()) return nullptr;
-  Plan* plan = find(t, hash_bytes(key, size), key, size);
-  if (!plan) return nullptr;
-  Call* call = plan->take();
+  if (!t.open || !workspace_size || forked()) return nullptr;
+  const auto plan = t.plans.find(hash);
+  if (plan == t.plans.end() || !same(plan->second->key)) return nullptr;
+  Call* call = plan->second->take();
   if (!call) return nullptr;
   if (call->storages.size() != t.addresses.size()) {  // the client listed something else than phase one saw
     call->release();
@@ -121,12 +128,19 @@ aclOpExecutor* lookup(const uint8_t* key, size_t size, uint64_t* workspace_size)
   return Ticket::issue(*call);  // which a cached call has already
 }
 
-void set_key(const uint8_t* key, size_t size) {
+uint64_t hash_number(uint64_t number) { return mix(number, 0xa0761d6478bd642full); }
+
+// 0 and no bytes stand for no key.
+void set_key(uint64_t number, const uint8_t* bytes, size_t size) {
   Thread& t = thread();
-  t.keyed = t.open && key && size;
+  t.keyed = t.open && (number || (bytes && size));
   if (!t.keyed) return;
-  t.hash = hash_bytes(key, size);
-  t.key.assign(reinterpret_cast<const char*>(key), size);
+  t.hash = number ? hash_number(number) : hash_bytes(bytes, size);
+  t.key.number = number;
+  if (number)
+    t.key.bytes.clear();
+  else
+    t.key.bytes.assign(reinterpret_cast<const char*>(bytes), size);
 }
 
 }  // namespace
@@ -189,26 +203,31 @@ SOFTNPU_EXPORT void AddTensorAddrToCachedList(void* address) {
 SOFTNPU_EXPORT void SetPTACacheHashKey(uint8_t* key, size_t size) {
   cache::recorded("SetPTACacheHashKey", [&] {
     softnpu::note("key", key), softnpu::note("size", size);
-    cache::set_key(key, size);
+    cache::set_key(0, key, size);
   });
 }
 SOFTNPU_EXPORT void SetPTAHashKey(uint64_t hash) {
   cache::recorded("SetPTAHashKey", [&] {
     softnpu::note("hash", hash);
-    cache::set_key(hash ? reinterpret_cast<uint8_t*>(&hash) : nullptr, sizeof(hash));
+    cache::set_key(hash, nullptr, 0);
   });
 }
 
 SOFTNPU_EXPORT aclOpExecutor* PTAFindExecCache(uint8_t* key, size_t size, uint64_t* workspace_size) {
   return cache::recorded("PTAFindExecCache", [&] {
     softnpu::note("key", key), softnpu::note("size", size);
-    return cache::lookup(key, size, workspace_size);
+    if (!key) return static_cast<aclOpExecutor*>(nullptr);
+    const auto same = [&](const cache::Key& k) {
+      return !k.number && k.bytes.size() == size && memcmp(k.bytes.data(), key, size) == 0;
+    };
+    return cache::lookup(cache::hash_bytes(key, size), same, workspace_size);
   });
 }
 SOFTNPU_EXPORT aclOpExecutor* PTAGetExecCache(uint64_t hash, uint64_t* workspace_size) {
   return cache::recorded("PTAGetExecCache", [&] {
     softnpu::note("hash", hash);
-    return cache::lookup(reinterpret_cast<uint8_t*>(&hash), sizeof(hash), workspace_size);
+    const auto same = [&](const cache::Key& k) { return hash && k.number == hash; };
+    return cache::lookup(cache::hash_number(hash), same, workspace_size);
   });
 }
 

@@ -25,30 +25,40 @@ namespace softnpu::kernels {
 namespace {
 
 // Note [Clean state]: a task sees no trace of the thread that happens to run it: no dispatch mode, no functorch layer,
-// no autograd or autocast, no profiler callback, the launching thread's floating-point flags and thread count.
+// no autograd or autocast, no profiler callback, the launching thread's floating-point flags and thread count. The last
+// two are all that a prepared loop could see, which calls no operator.
+class LoopState {
+ public:
+  LoopState(uint64_t flags, int threads) : flags_(float_flags()), threads_(at::get_num_threads()) {
+    if (flags != flags_) set_float_flags(flags);
+    if (threads != threads_) at::set_num_threads(threads), restore_threads_ = true;
+  }
+  ~LoopState() {
+    if (float_flags() != flags_) set_float_flags(flags_);
+    if (restore_threads_) at::set_num_threads(threads_);
+  }
+  LoopState(const LoopState&) = delete;
+
+ private:
+  uint64_t flags_;
+  int threads_;
+  bool restore_threads_ = false;
+};
+
 class CleanState {
  public:
   CleanState(uint64_t flags, int threads)
       : dispatch_(c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
                   c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::default_excluded_set),
-        flags_(float_flags()),
-        threads_(at::get_num_threads()) {
+        loop_(flags, threads) {
     if (at::hasCallbacks()) no_profiler_.emplace(false);  // costly to switch: only when somebody listens
-    if (flags != flags_) set_float_flags(flags);
-    if (threads != threads_) at::set_num_threads(threads), restore_threads_ = true;
-  }
-  ~CleanState() {
-    if (float_flags() != flags_) set_float_flags(flags_);
-    if (restore_threads_) at::set_num_threads(threads_);
   }
 
  private:
   c10::impl::ForceDispatchKeyGuard dispatch_;
   std::optional<at::RecordFunctionGuard> no_profiler_;
   c10::AutoGradMode no_grad_{false};
-  uint64_t flags_;
-  int threads_;
-  bool restore_threads_ = false;
+  LoopState loop_;
 };
 
 void describe_tensor(std::ostream& out, const Tensor& t) {
@@ -97,6 +107,10 @@ void Call::capture_thread_state() {
 }
 
 void Call::compute() {
+  if (iterator_ && !op.wide && formatted.empty() && !overflow_watched()) {
+    const LoopState state(float_flags_, threads_);
+    return op.run(*this);  // leaves the layouts as they are
+  }
   CleanState clean(float_flags_, threads_);
   if (C10_UNLIKELY(!formatted.empty())) return run_formatted();
   run_kernel(*this);

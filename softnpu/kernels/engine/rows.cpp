@@ -13,7 +13,11 @@ namespace softnpu::kernels::rows {
 
 namespace {
 
+#if defined(CPU_CAPABILITY_DEFAULT) && defined(__x86_64__)
+#define FLATTEN  // for processors without AVX2: not worth three times the compiler's time
+#else
 #define FLATTEN __attribute__((flatten))  // all that the loop calls becomes part of it
+#endif
 
 template <class T>
 FLATTEN float rms_norm(T* out, float* wide_out, T* total, const T* x, const T* other, const float* weight, float eps,
@@ -57,7 +61,7 @@ template <class T>
 FLATTEN void swiglu(T* out, const T* gate, const T* linear, int64_t n) {
   for_blocks(n, [&](int64_t i, auto count) {
     const Block g = load(gate + i, count);
-    store(out + i, g * each(sigmoid, g) * load(linear + i, count), count);
+    store(out + i, g * each(sigmoid<T>, g) * load(linear + i, count), count);
   });
 }
 
@@ -65,7 +69,7 @@ template <class T>
 FLATTEN void swiglu_backward(T* gate_grad, T* linear_grad, const T* grad, const T* gate, const T* linear, int64_t n) {
   for_blocks(n, [&](int64_t i, auto count) {
     const Block d = load(grad + i, count), g = load(gate + i, count), x = load(linear + i, count);
-    const Block s = each(sigmoid, g), silu = g * s;
+    const Block s = each(sigmoid<T>, g), silu = g * s;
     store(gate_grad + i, d * x * (s + silu * (both(1) - s)), count);
     store(linear_grad + i, d * silu, count);
   });
