@@ -18,8 +18,8 @@
 
 namespace test {
 
-// libascendcl.so, of ASCEND_TEST_LIBRARY or of the softnpu beside this program, and libnnopbase.so beside it, where CANN
-// has the objects of operators' arguments.
+// libascendcl.so, of ASCEND_TEST_LIBRARY or of the softnpu beside this program, and libnnopbase.so beside it, where
+// CANN has the objects of operators' arguments.
 inline const std::vector<void*>& libraries() {
   static const std::vector<void*> handles = [] {
     namespace fs = std::filesystem;

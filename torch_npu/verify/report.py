@@ -109,7 +109,8 @@ def _skipped(report: dict) -> list[str]:
 def _timings(report: dict) -> list[str]:
     numbers = {name: value for check in report["checks"].values() for name, value in check.get("numbers", {}).items()}
     slow = sorted(((check["seconds"], name) for name, check in report["checks"].items()), reverse=True)[:5]
-    lines = ["Microseconds a call", "  " + ", ".join(f"{name} {value:.{0 if value >= 100 else 1}f}" for name, value in numbers.items()), ""] if numbers else []
+    shown = ", ".join(f"{name} {value:.{0 if value >= 100 else 1}f}" for name, value in numbers.items())
+    lines = ["Microseconds a call", f"  {shown}", ""] if numbers else []
     return [*lines, "Slowest checks (s)", "  " + ", ".join(f"{name} {seconds:.1f}" for seconds, name in slow), ""]
 
 
