@@ -104,11 +104,11 @@ def stages(path: str, function: str) -> list[Stage]:
     if path in NOT_MUTATED:
         return []
     folder, _, name = path.rpartition("/")
-    beside = [f"{PYTHON}defaults.py"]
+    beside = [f"{PYTHON}defaults.py", f"{PYTHON}refusals.py"]
     if folder == "custom_ops" and name != "__init__.py":
         family = name.removesuffix(".py")
         tests = [*CUSTOM_OPS, "-k", " or ".join(cases(family, function))]
-        beside = BESIDE.get(family, [])  # the defaults of operators are those of their schemas
+        beside = [*BESIDE.get(family, []), f"{PYTHON}refusals.py"]  # the defaults of operators are those of their schemas
     else:
         tests = next((tests for key, tests in TESTS.items() if path == key or (key.endswith("/") and path.startswith(key))), [])
     further = [Stage((file,)) for file in beside]
