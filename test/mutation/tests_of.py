@@ -10,7 +10,7 @@ from pathlib import Path
 from judge import ROOT, Stage
 
 PYTHON = "test/python/test_"
-CUSTOM_OPS = ["test/custom_ops/test_custom_ops.py", "test/custom_ops/test_refused_arguments.py"]
+CUSTOM_OPS = [f"test/custom_ops/test_{name}.py" for name in ("custom_ops", "refused_arguments", "compositions")]
 CONVERT = [f"{PYTHON}migrate_convert.py", f"{PYTHON}migrate_hostile.py", "-k", "not own_sources and not browser and not linear"]
 ANALYSE = [f"{PYTHON}migrate_analyse.py", f"{PYTHON}migrate_advice.py", "-k", "not function_mode and not speed"]
 TRANSFER = [f"{PYTHON}transfer_to_npu.py", "-k", "not detectors and not processes"]
@@ -44,6 +44,8 @@ TESTS = {
     "distributed/rendezvous.py": [f"{DISTRIBUTED}rendezvous.py"],
     "distributed/run.py": [f"{DISTRIBUTED}init.py", "-k", "launcher"],
     "distributed/": [f"{DISTRIBUTED}collectives.py", f"{PYTHON}import.py", "-k", "test_case or dir_lists"],
+    "migrate/__main__.py": [f"{PYTHON}migrate_arguments.py", *CONVERT],
+    "migrate/ms_fmk_transplt.py": [f"{PYTHON}migrate_arguments.py"],
     "migrate/analysis/": ANALYSE,
     "migrate/profiling.py": [f"{PYTHON}migrate_analyse.py", "-k", "profile"],
     "migrate/cuda_names.py": [*CONVERT[:1], *ANALYSE[:2], *CONVERT[2:]],
