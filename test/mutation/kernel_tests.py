@@ -1,5 +1,6 @@
 """Which tests belong to a row of a kernel table: the OpInfo tests of the operators that launch it, found by trying all of them, and
-those of its table. A row that the adapter does not call is there for other clients of the ABI: ci/official.sh has its tests.
+those of its table. A row that the adapter does not call is there for other clients of the ABI: tests call it through that,
+and so does ci/official.sh.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tables import TableMutant
 SAMPLES = 2  # of each operator of OpInfo, as test/ops/test_opinfo.py takes
 OPERATORS = 6  # of a row are asked, those that launch the fewest others first
 OPTIONS = "test/ops/test_options.py"  # of ATen's operators
+OTHERS = "test/custom_ops/test_other_clients.py"  # rows that the adapter does not call
 OLDER = "test/cann_like/test_older.py"  # operators in place of newer ones
 # Tests beside these, by table.
 TESTS = {
@@ -108,7 +110,7 @@ def older_operators() -> set[str]:
 def stages(mutant: TableMutant) -> list[Stage]:
     own = [Stage((file,)) for file in TESTS.get(mutant.table, ())]
     if mutant.row not in called():
-        return [Stage(official_checks(), program="official"), *own]
+        return [Stage((OTHERS,)), *own, Stage(official_checks(), program="official")]
     if operators := custom_operators().get(mutant.row):
         chosen = " or ".join(sorted({name.partition(".")[0] for name in operators}))
         return [Stage(("test/custom_ops/test_custom_ops.py", "test/custom_ops/test_rows.py", "-k", f"({chosen}) and not opcheck")), *own,

@@ -104,7 +104,7 @@ def test_a_row_is_given_to_the_operators_that_launch_it(monkeypatch):
     assert programs("aclnnAdd", "fft") == [("pytest", (file,)) for file in (options, "test/ops/test_opinfo.py::test_equals_the_cpu[add]")]
     rnn = (options, "test/python/test_rnn.py", "test/custom_ops/test_gradients.py")
     assert programs("softnpuLstmLayer", "rnn") == [("pytest", (file,)) for file in rnn]
-    assert programs("aclnnSleep", "fft") == [("official", ("operators.check_unary",))]
+    assert programs("aclnnSleep", "fft") == [("pytest", (kernel_tests.OTHERS,)), ("official", ("operators.check_unary",))]
     assert programs("aclnnMhcPre", "mhc")[-1] == ("pytest", (kernel_tests.OLDER,))
 
 
