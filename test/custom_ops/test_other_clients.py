@@ -208,6 +208,7 @@ def test_steps_of_sgd(library, options):
         for i, p in enumerate(parameters):
             p.grad = rand(*p.shape, seed=5 + step + i)
         run(library, "aclnnFusedSgd", params=ours, grads=[p.grad.npu() * 4 for p in parameters],
-            momentum_buffers=buffers if "momentum" in options else [], lr=0.3, is_first_step=step == 0, grad_scale=torch.tensor([4.0]).npu(), **options)
+            momentum_buffers=buffers if "momentum" in options else [], lr=0.3, is_first_step=step == 0,
+            grad_scale=torch.tensor([4.0]).npu(), **options)
         optimizer.step()
     torch.testing.assert_close([t.cpu() for t in ours], [p.detach() for p in parameters], rtol=1e-5, atol=1e-6)

@@ -11,8 +11,9 @@ from judge import ROOT, Stage
 
 PYTHON = "test/python/test_"
 CUSTOM_OPS = [f"test/custom_ops/test_{name}.py" for name in ("custom_ops", "refused_arguments", "compositions")]
-CONVERT = [f"{PYTHON}migrate_convert.py", f"{PYTHON}migrate_hostile.py", "-k", "not own_sources and not browser and not linear"]
-ANALYSE = [f"{PYTHON}migrate_analyse.py", f"{PYTHON}migrate_advice.py", "-k", "not function_mode and not speed"]
+EDGES = f"{PYTHON}migrate_edges.py"
+CONVERT = [f"{PYTHON}migrate_convert.py", f"{PYTHON}migrate_hostile.py", EDGES, "-k", "not own_sources and not browser and not linear"]
+ANALYSE = [f"{PYTHON}migrate_analyse.py", f"{PYTHON}migrate_advice.py", EDGES, "-k", "not function_mode and not speed"]
 TRANSFER = [f"{PYTHON}transfer_to_npu.py", "-k", "not detectors and not processes"]
 DISTRIBUTED = "test/distributed/test_"
 # Source file or folder below torch_npu/ -> arguments of pytest. The first row that fits counts.
@@ -47,8 +48,8 @@ TESTS = {
     "migrate/__main__.py": [f"{PYTHON}migrate_arguments.py", *CONVERT],
     "migrate/ms_fmk_transplt.py": [f"{PYTHON}migrate_arguments.py"],
     "migrate/analysis/": ANALYSE,
-    "migrate/profiling.py": [f"{PYTHON}migrate_analyse.py", "-k", "profile"],
-    "migrate/cuda_names.py": [*CONVERT[:1], *ANALYSE[:2], *CONVERT[2:]],
+    "migrate/profiling.py": [f"{PYTHON}migrate_analyse.py", EDGES, "-k", "profile or script"],
+    "migrate/cuda_names.py": [CONVERT[0], *ANALYSE[:2], EDGES, f"{PYTHON}migration_guide.py", *CONVERT[-2:]],
     "migrate/": CONVERT,
     "npu/amp/": [f"{PYTHON}amp.py"],
     "npu/autocast_utils.py": [f"{PYTHON}amp.py"],
