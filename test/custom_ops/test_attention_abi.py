@@ -1,82 +1,19 @@
 """Versions of the attention operators that no operator here calls, called through the C ABI: against the ones that are."""
 
-import ctypes
-import re
 import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-import torch_npu
-
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from cases import rand  # noqa: E402
 from cases_attention import BNSD, BSH, ENDS, PSE, ROWS, SINK, attend, fused, gradient, split  # noqa: E402
 
-FOLDER = Path(torch_npu.__file__).parent / "softnpu/lib64"
-ABI = Path(__file__).parents[2] / "abi/aclnn.yaml"
-TYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 27}  # aclDataType
+from abi import run  # noqa: E402
+
 SCALE = 0.3
-
-
-@pytest.fixture(scope="module")
-def library():
-    """softnpu's operators, with those of its functions that make arguments."""
-    for folder in (FOLDER, Path(torch_npu.__file__).parents[1] / "build/torch_npu/softnpu/lib64"):
-        if (folder / "libopapi.so").exists():
-            return ctypes.CDLL(str(folder / "libopapi.so"))
-    pytest.skip("the operators come from another provider than softnpu")
-
-
-def signature(name):
-    line = next(line for line in ABI.read_text().splitlines() if line.startswith(name + ":"))
-    return [argument.strip().split() for argument in re.search(r"\((.*)\)", line)[1].split(",")]
-
-
-def longs(numbers):
-    return (ctypes.c_int64 * len(numbers))(*numbers)
-
-
-def descriptor(library, tensor):
-    create = library.aclCreateTensor
-    create.restype = ctypes.c_void_p
-    return create(longs(tensor.shape), ctypes.c_uint64(tensor.dim()), TYPES[tensor.dtype], longs(tensor.stride()), ctypes.c_int64(0), 2,
-                  longs([tensor.numel()]), ctypes.c_uint64(1), ctypes.c_void_p(tensor.data_ptr()))
-
-
-def run(library, name, **given):
-    """Calls `name`: tensors by name, nothing for those that are not given, and 0 for numbers."""
-    library.aclCreateIntArray.restype = ctypes.c_void_p
-    arguments = []
-    names = [n for _, n in signature(name)]
-    assert not set(given) - set(names), set(given) - set(names)
-    for kind, argument in signature(name):
-        value = given.get(argument)
-        if kind == "Tensor[]":
-            pointers = [descriptor(library, tensor) for tensor in value]
-            library.aclCreateTensorList.restype = ctypes.c_void_p
-            handles = (ctypes.c_void_p * len(pointers))(*pointers)
-            arguments.append(ctypes.c_void_p(library.aclCreateTensorList(handles, ctypes.c_uint64(len(pointers)))))
-        elif kind.startswith("Tensor"):
-            arguments.append(ctypes.c_void_p(None if value is None else descriptor(library, value)))
-        elif kind == "int[]":
-            numbers = value or []
-            arguments.append(ctypes.c_void_p(library.aclCreateIntArray(longs(numbers), ctypes.c_uint64(len(numbers)))))
-        elif kind == "double":
-            arguments.append(ctypes.c_double(value or 0))
-        elif kind == "str":
-            arguments.append(ctypes.c_char_p((value or "").encode()))
-        else:
-            arguments.append(ctypes.c_int64(value or 0))
-    size, executor = ctypes.c_uint64(), ctypes.c_void_p()
-    torch.npu.synchronize()
-    assert getattr(library, name + "GetWorkspaceSize")(*arguments, ctypes.byref(size), ctypes.byref(executor)) == 0
-    workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device="npu")
-    stream = ctypes.c_void_p(torch.npu.current_stream().npu_stream)
-    assert getattr(library, name)(ctypes.c_void_p(workspace.data_ptr()), size, executor, stream) == 0
-    torch.npu.synchronize()
 
 
 NUMBERS = {"scale": SCALE, "keep_prob": 1.0, "pre_tokens": 2**31 - 1, "next_tokens": 2**31 - 1, "head_num": 4, "pse_type": 1}
@@ -118,7 +55,7 @@ def test_the_fourth_version_of_attention_and_of_its_gradient(library, form):
         torch.testing.assert_close(a.cpu(), e, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_query_key_and_value_of_one_product(dtype):
     """_transform_bias_rescale_qkv is one launch of aclnnTransformBiasRescaleQkv."""
     qkv, bias = rand(2, 5, 24).to(dtype), rand(24, seed=1).to(dtype)

@@ -28,13 +28,13 @@ def body(code: list[str]) -> str:
 
 
 def rows(code: list[str], chosen: dict[int, TableMutant]) -> str:
-    """The code of a row and its mutants, a line for each: a message of the compiler names a line, and with it the mutant."""
+    """The code of a row and its mutants, each of which the compiler's messages name as a file of its own."""
     lines = []
     for number, mutant in chosen.items():
         changed = [mutant.after if part == mutant.part else text for part, text in enumerate(code)]
         condition = f'if (const char* mutant = std::getenv("{VARIABLE}"); mutant && std::string_view(mutant) == "{number}")'
-        lines.append(f"{condition} {{ {body(changed)} return; }}")
-    return "\n  ".join([*lines, body(code).removesuffix(";")])
+        lines.append(f'#line 1 "mutant {number}"\n  {condition} {{ {body(changed)} return; }}')
+    return "\n  ".join([*lines, f'#line 1 "row"\n  {body(code).removesuffix(";")}'])
 
 
 def write_tables(folder: Path, mutants: dict[int, TableMutant]) -> None:
@@ -53,12 +53,8 @@ def write_tables(folder: Path, mutants: dict[int, TableMutant]) -> None:
 
 
 def refused(output: str) -> set[int]:
-    """The mutants in whose lines the compiler found an error."""
-    numbers = set()
-    for name, line in set(re.findall(r"(\w+_entries\.cpp):(\d+)", output)):
-        text = (BUILD / "softnpu/kernels/generated" / name).read_text().splitlines()[int(line) - 1]
-        numbers |= {int(number) for number in re.findall(r'mutant\) == "(\d+)"', text)}
-    return numbers
+    """The mutants in which the compiler found an error."""
+    return {int(number) for number in re.findall(r"^mutant (\d+):\d+", output, re.MULTILINE)}
 
 
 def build(candidates: list[TableMutant], jobs: int) -> tuple[Path, dict[int, TableMutant]]:

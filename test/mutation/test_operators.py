@@ -78,37 +78,34 @@ def test_tables_take_turns_and_the_seed_decides():
     assert {mutant.table for mutant in tables.choose(3, ["kernels/fft"])} == {"fft"}
 
 
-def test_a_row_with_mutants_is_a_line_for_each_and_the_row():
+def test_a_row_with_mutants_has_a_name_for_each_and_the_row():
     def mutant(part, after):
         return tables.TableMutant("kernels/x.yaml", 1, "aclnnX", "", after, part)
 
     mutants = {7: mutant(0, "g(out)"), 9: mutant(1, "f_stub(out, self; 1)")}
     lines = schemata.rows(["f(out, self)", "f_stub(out, self; p)"], mutants).splitlines()
     loop = "if (auto* loop = call.iterator(out, self)) return at::native::f_stub(at::kCPU, *loop, {});"
-    assert '== "7")' in lines[0] and lines[0].endswith(f"{{ {loop.format('p')} g(out); return; }}")
-    assert '== "9")' in lines[1] and lines[1].endswith(f"{{ {loop.format('1')} f(out, self); return; }}")
-    assert lines[2].strip() == f"{loop.format('p')} f(out, self)"
+    assert [line.strip() for line in lines[::2]] == ['#line 1 "mutant 7"', '#line 1 "mutant 9"', '#line 1 "row"']
+    assert '== "7")' in lines[1] and lines[1].endswith(f"{{ {loop.format('p')} g(out); return; }}")
+    assert '== "9")' in lines[3] and lines[3].endswith(f"{{ {loop.format('1')} f(out, self); return; }}")
+    assert lines[5].strip() == f"{loop.format('p')} f(out, self)"
 
 
-def test_the_compiler_names_the_mutants_that_it_refuses(tmp_path, monkeypatch):
-    generated = tmp_path / "softnpu/kernels/generated"
-    generated.mkdir(parents=True)
-    (generated / "fft_entries.cpp").write_text('a\nif (mutant && std::string_view(mutant) == "12") { f(); return; }\nb\n')
-    monkeypatch.setattr(schemata, "BUILD", tmp_path)
-    assert schemata.refused("generated/fft_entries.cpp:2:5: error: no f\ngenerated/fft_entries.cpp:3:1: note: here") == {12}
+def test_the_compiler_names_the_mutants_that_it_refuses():
+    assert schemata.refused('mutant 12: In function f:\nmutant 12:1:5: error: no f\nrow:1:1: note: here\nx.h:3:1: error: mutant 13') == {12}
 
 
 def test_a_row_is_given_to_the_operators_that_launch_it(monkeypatch):
     def programs(row, table="elementwise"):
         return [(s.program, s.arguments[:1]) for s in kernel_tests.stages(tables.TableMutant(f"kernels/{table}.yaml", 1, row, "", "", 0))]
 
-    launched = {2: {"aclnnAdd": ["add"]}, None: {"aclnnFlip": ["flip"]}}
-    monkeypatch.setattr(kernel_tests, "launching", lambda limit: launched[limit])
-    assert programs("aclnnAdd") == [("pytest", ("test/ops/test_opinfo.py::test_equals_the_cpu[add]",))]
-    assert programs("aclnnFlip", "index")[0] == ("ops", ("flip",))
-    rnn = ("test/python/test_rnn.py", "test/custom_ops/test_gradients.py")
+    monkeypatch.setattr(kernel_tests, "launching", lambda: {"aclnnAdd": ["add"]})
+    options = kernel_tests.OPTIONS
+    assert programs("aclnnAdd", "fft") == [("pytest", (file,)) for file in (options, "test/ops/test_opinfo.py::test_equals_the_cpu[add]")]
+    rnn = (options, "test/python/test_rnn.py", "test/custom_ops/test_gradients.py")
     assert programs("softnpuLstmLayer", "rnn") == [("pytest", (file,)) for file in rnn]
-    assert programs("aclnnSleep") == [("official", ("operators.check_unary",))]
+    assert programs("aclnnSleep", "fft") == [("pytest", (kernel_tests.OTHERS,)), ("official", ("operators.check_unary",))]
+    assert programs("aclnnMhcPre", "mhc")[-1] == ("pytest", (kernel_tests.OLDER,))
 
 
 def test_a_custom_operator_is_given_to_its_cases():

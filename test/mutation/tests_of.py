@@ -10,9 +10,10 @@ from pathlib import Path
 from judge import ROOT, Stage
 
 PYTHON = "test/python/test_"
-CUSTOM_OPS = ["test/custom_ops/test_custom_ops.py", "test/custom_ops/test_refused_arguments.py"]
-CONVERT = [f"{PYTHON}migrate_convert.py", f"{PYTHON}migrate_hostile.py", "-k", "not own_sources and not browser and not linear"]
-ANALYSE = [f"{PYTHON}migrate_analyse.py", f"{PYTHON}migrate_advice.py", "-k", "not function_mode and not speed"]
+CUSTOM_OPS = [f"test/custom_ops/test_{name}.py" for name in ("custom_ops", "refused_arguments", "compositions")]
+EDGES = f"{PYTHON}migrate_edges.py"
+CONVERT = [f"{PYTHON}migrate_convert.py", f"{PYTHON}migrate_hostile.py", EDGES, "-k", "not own_sources and not browser and not linear"]
+ANALYSE = [f"{PYTHON}migrate_analyse.py", f"{PYTHON}migrate_advice.py", EDGES, "-k", "not function_mode and not speed"]
 TRANSFER = [f"{PYTHON}transfer_to_npu.py", "-k", "not detectors and not processes"]
 DISTRIBUTED = "test/distributed/test_"
 # Source file or folder below torch_npu/ -> arguments of pytest. The first row that fits counts.
@@ -44,9 +45,11 @@ TESTS = {
     "distributed/rendezvous.py": [f"{DISTRIBUTED}rendezvous.py"],
     "distributed/run.py": [f"{DISTRIBUTED}init.py", "-k", "launcher"],
     "distributed/": [f"{DISTRIBUTED}collectives.py", f"{PYTHON}import.py", "-k", "test_case or dir_lists"],
+    "migrate/__main__.py": [f"{PYTHON}migrate_arguments.py", *CONVERT],
+    "migrate/ms_fmk_transplt.py": [f"{PYTHON}migrate_arguments.py"],
     "migrate/analysis/": ANALYSE,
-    "migrate/profiling.py": [f"{PYTHON}migrate_analyse.py", "-k", "profile"],
-    "migrate/cuda_names.py": [*CONVERT[:1], *ANALYSE[:2], *CONVERT[2:]],
+    "migrate/profiling.py": [f"{PYTHON}migrate_analyse.py", EDGES, "-k", "profile or script"],
+    "migrate/cuda_names.py": [CONVERT[0], *ANALYSE[:2], EDGES, f"{PYTHON}migration_guide.py", *CONVERT[-2:]],
     "migrate/": CONVERT,
     "npu/amp/": [f"{PYTHON}amp.py"],
     "npu/autocast_utils.py": [f"{PYTHON}amp.py"],
@@ -104,11 +107,11 @@ def stages(path: str, function: str) -> list[Stage]:
     if path in NOT_MUTATED:
         return []
     folder, _, name = path.rpartition("/")
-    beside = [f"{PYTHON}defaults.py"]
+    beside = [f"{PYTHON}defaults.py", f"{PYTHON}refusals.py"]
     if folder == "custom_ops" and name != "__init__.py":
         family = name.removesuffix(".py")
         tests = [*CUSTOM_OPS, "-k", " or ".join(cases(family, function))]
-        beside = BESIDE.get(family, [])  # the defaults of operators are those of their schemas
+        beside = [*BESIDE.get(family, []), f"{PYTHON}refusals.py"]  # the defaults of operators are those of their schemas
     else:
         tests = next((tests for key, tests in TESTS.items() if path == key or (key.endswith("/") and path.startswith(key))), [])
     further = [Stage((file,)) for file in beside]

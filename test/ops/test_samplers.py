@@ -94,15 +94,22 @@ WEIGHTS = torch.tensor([0.1, 0.2, 0.0, 0.7])
 DRAWS = {
     "bernoulli": lambda x: x.bernoulli_(0.3),
     "bernoulli of a tensor": lambda x: torch.bernoulli(torch.full_like(x, 0.3)),
+    "binomial": lambda x: torch.binomial(torch.full_like(x, 9.0), torch.full_like(x, 0.3)),
     "cauchy": lambda x: x.cauchy_(-3.0, 2.0),
     "exponential": lambda x: x.exponential_(3.0),
+    "gamma": lambda x: torch._standard_gamma(torch.full_like(x, 2.5)),
     "geometric": lambda x: x.geometric_(0.3),
     "integers": lambda x: x.random_(3, 17),
     "multinomial": lambda x: WEIGHTS.to(x.device).multinomial(x.numel(), replacement=True),
     "multinomial without replacement": lambda x: torch.full((x.numel(),), 0.5, device=x.device).multinomial(x.numel()),
     "normal": lambda x: x.normal_(2.0, 3.0),
+    "normal around numbers": lambda x: torch.normal(torch.full_like(x, 2.0), 3.0),
+    "normal of deviations": lambda x: torch.normal(2.0, torch.full_like(x, 3.0)),
+    "normal of both": lambda x: torch.normal(torch.full_like(x, 2.0), torch.full_like(x, 3.0)),
     "permutation": lambda x: torch.randperm(x.numel(), device=x.device),
+    "poisson": lambda x: torch.poisson(torch.full_like(x, 2.5)),
     "rrelu": lambda x: torch.rrelu(torch.full_like(x, -1.0), 0.1, 0.6, training=True),
+    "rrelu in place": lambda x: torch.rrelu_(torch.full_like(x, -1.0), 0.1, 0.6, training=True),
     "uniform": lambda x: x.uniform_(-1.0, 4.0),
 }
 

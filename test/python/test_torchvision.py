@@ -39,15 +39,15 @@ def align_loop(features, rois, bins, scale, ratio, aligned, own_channels=False):
     for image, *box in rois.tolist():
         x0, y0, x1, y1 = (c * scale - shift for c in box)
         height, width = (y1 - y0, x1 - x0) if aligned else (max(y1 - y0, 1.0), max(x1 - x0, 1.0))
-        rows, columns = (ratio, ratio) if ratio > 0 else (math.ceil(height / bins), math.ceil(width / bins))
-        for i in range(bins):
-            for j in range(bins):
+        rows, columns = (ratio, ratio) if ratio > 0 else (math.ceil(height / bins[0]), math.ceil(width / bins[1]))
+        for i in range(bins[0]):
+            for j in range(bins[1]):
                 plane = features[int(image)]
-                plane = plane[i * bins + j :: bins * bins] if own_channels else plane
-                values = [sample(plane, y0 + height * (i + (a + 0.5) / rows) / bins, x0 + width * (j + (b + 0.5) / columns) / bins)
+                plane = plane[i * bins[1] + j :: bins[0] * bins[1]] if own_channels else plane
+                values = [sample(plane, y0 + height * (i + (a + 0.5) / rows) / bins[0], x0 + width * (j + (b + 0.5) / columns) / bins[1])
                           for a in range(rows) for b in range(columns)]
                 results.append(sum(values) / len(values) if values else plane[:, 0, 0] * 0)
-    return torch.stack(results).view(len(rois), bins, bins, -1).permute(0, 3, 1, 2)
+    return torch.stack(results).view(len(rois), *bins, -1).permute(0, 3, 1, 2)
 
 
 def bins_loop(features, rois, bins, scale, reduce, extra, limit, own_channels=False):
@@ -56,17 +56,17 @@ def bins_loop(features, rois, bins, scale, reduce, extra, limit, own_channels=Fa
         x0, y0, x1, y1 = (math.floor(abs(c * scale) + 0.5) * (1 if c > 0 else -1) for c in box)
         height, width = max(y1 - y0 + extra, 1), max(x1 - x0 + extra, 1)
 
-        def span(start, size, i, most):
-            low, high = math.floor(i * size / bins) + start, math.ceil((i + 1) * size / bins) + start
+        def span(start, size, i, count, most):
+            low, high = math.floor(i * size / count) + start, math.ceil((i + 1) * size / count) + start
             return slice(min(max(low, 0), most), min(max(high, 0), most))
 
-        for i in range(bins):
-            for j in range(bins):
+        for i in range(bins[0]):
+            for j in range(bins[1]):
                 plane = features[int(image)]
-                plane = plane[i * bins + j :: bins * bins] if own_channels else plane
-                part = plane[:, span(y0, height, i, plane.shape[1] - limit), span(x0, width, j, plane.shape[2] - limit)].flatten(1)
-                results.append(reduce(part) if part.numel() else plane[:, 0, 0] * 0)
-    return torch.stack(results).view(len(rois), bins, bins, -1).permute(0, 3, 1, 2)
+                plane = plane[i * bins[1] + j :: bins[0] * bins[1]] if own_channels else plane
+                part = plane[:, span(y0, height, i, bins[0], plane.shape[1] - limit), span(x0, width, j, bins[1], plane.shape[2] - limit)]
+                results.append(reduce(part.flatten(1)) if part.numel() else plane[:, 0, 0] * 0)
+    return torch.stack(results).view(len(rois), *bins, -1).permute(0, 3, 1, 2)
 
 
 def with_gradient(function, *tensors):
@@ -88,8 +88,8 @@ def compare(on_npu, reference, *tensors):
 @pytest.mark.parametrize("aligned", [False, True])
 def test_roi_align(ratio, aligned):
     rois, features = regions(), torch.randn(2, 3, 10, 11)
-    compare(lambda x: ops.roi_align(x, rois.npu(), 3, 0.8, ratio, aligned),
-            lambda x: align_loop(x, rois.double(), 3, 0.8, ratio, aligned), features)
+    compare(lambda x: ops.roi_align(x, rois.npu(), (3, 2), 0.8, ratio, aligned),
+            lambda x: align_loop(x, rois.double(), (3, 2), 0.8, ratio, aligned), features)
 
 
 def test_roi_align_of_no_regions():
@@ -98,9 +98,9 @@ def test_roi_align_of_no_regions():
 
 @pytest.mark.parametrize("ratio", [2, -1])
 def test_ps_roi_align(ratio):
-    rois, features = regions()[:-1], torch.randn(2, 8, 10, 11)  # torchvision divides by zero samples of an empty region
-    compare(lambda x: ops.ps_roi_align(x, rois.npu(), 2, 0.8, ratio),
-            lambda x: align_loop(x, rois.double(), 2, 0.8, ratio, True, own_channels=True), features)
+    rois, features = regions()[:-1], torch.randn(2, 12, 10, 11)  # torchvision divides by zero samples of an empty region
+    compare(lambda x: ops.ps_roi_align(x, rois.npu(), (2, 3), 0.8, ratio),
+            lambda x: align_loop(x, rois.double(), (2, 3), 0.8, ratio, True, own_channels=True), features)
 
 
 @pytest.mark.parametrize("name", ["roi_align", "ps_roi_align", "roi_pool", "ps_roi_pool"])
@@ -109,19 +109,41 @@ def test_regions_of_another_type_are_refused(name):
         getattr(ops, name)(torch.randn(1, 4, 8, 8).npu(), torch.zeros(2, 5).half().npu(), 2)
 
 
-def test_roi_pool():
+@pytest.mark.parametrize("elements", [1, 1000, 1 << 22])
+def test_roi_pool(elements, monkeypatch):
+    """However many elements exist at a time."""
+    import torch_npu._torchvision.kernels as kernels
+
+    monkeypatch.setattr(kernels, "_POOL_ELEMENTS", elements)
     rois, features = regions(), torch.randn(2, 3, 10, 11)
-    compare(lambda x: ops.roi_pool(x, rois.npu(), 3, 0.8),
-            lambda x: bins_loop(x, rois.double(), 3, 0.8, lambda p: p.amax(1), 1, 0), features)
+    compare(lambda x: ops.roi_pool(x, rois.npu(), (3, 2), 0.8),
+            lambda x: bins_loop(x, rois.double(), (3, 2), 0.8, lambda p: p.amax(1), 1, 0), features)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", ["roi_align", "ps_roi_align", "roi_pool", "ps_roi_pool"])
+def test_short_types_are_computed_in_float32(name, dtype):
+    features, rois = torch.randn(2, 6, 10, 11).to(dtype), (regions()[:-1] * 8).round().div(8).to(dtype)
+    wide = getattr(ops, name)(features.float().npu(), rois.float().npu(), (2, 3), 0.75)
+    short = getattr(ops, name)(features.npu(), rois.npu(), (2, 3), 0.75)
+    assert short.dtype == dtype and torch.equal(short, wide.to(dtype))
+
+
+def test_nms_of_short_types():
+    boxes = torch.tensor([[0.0, 0, 100.5, 100], [0, 1, 100.5, 101], [50, 50, 60, 60]])
+    for dtype in (torch.float16, torch.bfloat16):
+        short = boxes.to(dtype)
+        assert ops.nms(short.npu(), torch.tensor([0.9, 0.8, 0.7]).to(dtype).npu(), 0.97).tolist() == greedy(
+            short.float(), torch.tensor([0.9, 0.8, 0.7]), 0.97).tolist()
 
 
 def test_ps_roi_pool():
-    rois, features = regions()[:3], torch.randn(2, 8, 20, 20)  # clear of the last row and column
-    compare(lambda x: ops.ps_roi_pool(x, rois.npu(), 2, 0.8),
-            lambda x: bins_loop(x, rois.double(), 2, 0.8, lambda p: p.mean(1), 0, 0, own_channels=True), features)
-    edge = regions()
-    torch.testing.assert_close(ops.ps_roi_pool(features[..., :9, :9].contiguous().npu(), edge.npu(), 2).cpu().double(),
-                               bins_loop(features[..., :9, :9].double(), edge.double(), 2, 1.0, lambda p: p.mean(1), 0, 1, True))
+    rois, features = regions()[:3], torch.randn(2, 12, 20, 21)  # clear of the last row and column
+    compare(lambda x: ops.ps_roi_pool(x, rois.npu(), (2, 3), 0.8),
+            lambda x: bins_loop(x, rois.double(), (2, 3), 0.8, lambda p: p.mean(1), 0, 0, own_channels=True), features)
+    edge, small = regions(), features[..., :9, :8]
+    torch.testing.assert_close(ops.ps_roi_pool(small.contiguous().npu(), edge.npu(), (2, 3)).cpu().double(),
+                               bins_loop(small.double(), edge.double(), (2, 3), 1.0, lambda p: p.mean(1), 0, 1, True))
 
 
 @pytest.mark.parametrize("masked", [False, True])

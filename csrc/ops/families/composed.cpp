@@ -34,6 +34,19 @@ Tensor& irshift_number(Tensor& self, const Scalar& other) { return self.bitwise_
 
 Tensor vdot(const Tensor& self, const Tensor& other) { return at::dot(self.conj(), other); }
 
+// Upstream's meta function leaves the size of this result, a single one, to its kernel.
+Tensor number_is_in(const Scalar& element, const Tensor& test_elements, bool assume_unique, bool invert) {
+  CardGuard guard(test_elements);
+  auto out = make(sized({}, at::kBool));
+  NPU_EXEC(aclnnIsInScalarTensor, element, test_elements, assume_unique, invert, out);
+  return out;
+}
+Tensor& number_is_in_out(const Scalar& element, const Tensor& test_elements, bool assume_unique, bool invert,
+                         Tensor& out) {
+  write_out(out, number_is_in(element, test_elements, assume_unique, invert));
+  return out;
+}
+
 std::tuple<Tensor, Tensor> aminmax_all(const Tensor& self) {
   CardGuard guard(self);
   check_not_empty(self, "aminmax");
@@ -237,6 +250,8 @@ NPU_REGISTER(composed) {
   manual("aten::__irshift__", "Tensor", &irshift);
   manual("aten::__irshift__", "Scalar", &irshift_number);
   manual("aten::vdot", "", &vdot);
+  manual("aten::isin", "Scalar_Tensor", &number_is_in);
+  manual("aten::isin", "Scalar_Tensor_out", &number_is_in_out);
   manual("aten::_aminmax", "", &aminmax_all);
   manual("aten::_aminmax", "dim", &aminmax_dim);
   manual("aten::count_nonzero", "dim_IntList", &count_nonzero);

@@ -1,0 +1,63 @@
+"""The calls of options.txt, with options at other values than by default: on npu as on the CPU, with gradients where there are any.
+
+OpInfo's first and last samples, which CI takes, leave most options as they are. A number here is neither 0 nor 1, the two tensors of a call
+are never the same, and sizes differ from each other, so that an argument which is not read, or is taken for another one, shows.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: F401 - the calls use it
+from against_cpu import compare
+from torch.utils._pytree import tree_leaves
+
+
+def rand(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+INPUTS = {
+    "x": rand(4, 5), "y": rand(4, 5) * 0.7 + 0.1, "z": rand(4, 5).flip(0), "row": rand(5), "column": rand(4),
+    "positive": rand(4, 5).abs() + 0.5, "square": rand(3, 3) + 3 * torch.eye(3), "matrix": rand(3, 4),
+    "batch": rand(2, 3, 4), "others": rand(2, 4, 5), "plain": rand(2, 3, 5),
+    "image": rand(2, 3, 6, 7), "volume": rand(1, 2, 4, 5, 6), "i": torch.tensor([[3, -2, 7], [6, 5, 12]]),
+    "j": torch.tensor([[2, 3, 5], [4, 1, 3]]), "where": torch.tensor([2, 0, 2]), "classes": torch.tensor([2, 0, 4, 3]),
+    "twice": torch.tensor([3.0, 1.0, 3.0, 2.0, 2.0, 3.0]), "steps": torch.tensor([1.0, 2.0, 4.0, 8.0]),
+}
+CALLS = (Path(__file__).parent / "options.txt").read_text().splitlines()
+
+
+def parameters(call: str) -> list[str]:
+    return [name for name in INPUTS if re.search(rf"(?<![\w.']){name}\b(?![=\w'])", call)]
+
+
+def with_gradients(function, differentiable):
+    """Results, and the gradients of all arguments through all of them."""
+    def call(*tensors):
+        leaves = [t.detach().requires_grad_(differentiable and t.is_floating_point()) for t in tensors]
+        results = [t for t in tree_leaves(function(*(t.clone() for t in leaves))) if isinstance(t, torch.Tensor)]
+        through, inputs = [t for t in results if t.requires_grad], [t for t in leaves if t.requires_grad]
+        weights = [torch.linspace(0.3, 2.5, t.numel(), device=t.device).view(t.shape).to(t.dtype) for t in through]
+        gradients = torch.autograd.grad(through, inputs, weights, allow_unused=True) if through else ()
+        return (*(t.detach() for t in results), *gradients)
+
+    return call
+
+
+def is_differentiable(function, tensors) -> bool:
+    try:
+        with_gradients(function, True)(*tensors)
+    except RuntimeError:  # the CPU has no gradient
+        return False
+    return True
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_equals_the_cpu(call):
+    names = parameters(call)
+    function = eval(f"lambda {', '.join(names)}: {call}", globals())
+    tensors = [INPUTS[name] for name in names]
+    refused = compare(with_gradients(function, is_differentiable(function, tensors)), *tensors, rtol=1e-4, atol=1e-5, equal_nan=True)
+    assert refused is None, refused
