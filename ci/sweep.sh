@@ -12,6 +12,7 @@
 #   trace       what operators copy between host and device, and wait for; nothing but what test/expect/waits.yaml lists
 #   distributed collectives x types x reductions x sizes and training with 2, 4 and 8 ranks; faults; 200 rounds of init
 #   calls       what the official client and this torch_npu send to the device for the same programs; [--types float32,float16] [--level N] [NAME...]
+#   hostile     the tests on a softnpu that refuses what a card may not survive and changes what it leaves open (ci/hostile.sh)
 #   mutants     small mistakes in torch_npu/ and the kernel tables, one at a time: their tests must fail; 165, --count N --seed S --paths ...
 #   models      networks trained on CPU and npu side by side, libraries from PyPI, custom operators and contrib, memory over 2,000 steps
 #   packages    training and evaluation packages from PyPI that know the npu, each in an environment of its own; a table
@@ -84,6 +85,8 @@ case "$sweep" in
     NPU_TEST_ROUNDS=200 python3 -m pytest -q test/distributed/test_faults.py test/distributed/test_init.py ;;
   calls)
     bash ci/calls.sh build/sweep/calls "$@" ;;
+  hostile)
+    bash ci/hostile.sh all "$@" ;;
   mutants)
     python3 test/mutation/run.py "$@" ;;
   models)
@@ -101,6 +104,6 @@ case "$sweep" in
   packages)
     python3 test/packages/sweep.py "$@" ;;
   *)
-    sed -n '2,18s/^# //p' "$0" >&2
+    sed -n '2,19s/^# //p' "$0" >&2
     exit 1 ;;
 esac

@@ -39,6 +39,7 @@ stage c++ cpp_tests
 stage fuzz bash ci/sweep.sh fuzz --calls 60000 --threads 2
 stage official bash ci/official.sh
 stage cann-like bash ci/cann_like.sh
+stage hostile bash ci/hostile.sh
 stage python pytest -n auto "$@"
 
 if [ -n "$failed" ]; then

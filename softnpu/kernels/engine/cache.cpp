@@ -9,6 +9,7 @@
 #include "aclnn.h"
 #include "runtime/config.h"
 #include "runtime/error.h"
+#include "runtime/hostility.h"
 
 #define SOFTNPU_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -107,6 +108,7 @@ auto recorded(const char* entry, Body&& body) {
 aclOpExecutor* lookup(const uint8_t* key, size_t size, uint64_t* workspace_size) {
   Thread& t = thread();
   if (!t.open || !key || !workspace_size || forked()) return nullptr;
+  if (by_chance(16) == 1) return nullptr;
   Plan* plan = find(t, hash_bytes(key, size), key, size);
   if (!plan) return nullptr;
   Call* call = plan->take();
@@ -162,7 +164,7 @@ using namespace softnpu::kernels;
 SOFTNPU_EXPORT bool CanUsePTACache(const char* operator_name) {
   return cache::recorded("CanUsePTACache", [&] {
     if (softnpu::recording() && operator_name) softnpu::note_json("name", std::string("\"") + operator_name + "\"");
-    return operator_name != nullptr;
+    return operator_name != nullptr && !softnpu::out_of_favour(operator_name);
   });
 }
 
