@@ -65,7 +65,9 @@ void check_descriptor(std::string_view argument, const aclTensor& t, bool writte
     fail(ACLNN_ERR_PARAM_INVALID,
          "argument '%.*s' of %zu dimensions is described in format %d; give aclCreateTensor %s (SOFTNPU_STRICT)",
          length, name, rank, t.format, expected.name);
-  if (t.offset > t.storage_elements)
+  // A tensor without elements may be a part of anything.
+  const bool empty = std::find(t.sizes.begin(), t.sizes.end(), 0) != t.sizes.end();
+  if (!empty && t.offset >= t.storage_elements)
     fail(ACLNN_ERR_PARAM_INVALID,
          "argument '%.*s' begins at element %lld of a storage of %lld; give aclCreateTensor the storage's own sizes "
          "(SOFTNPU_STRICT)",

@@ -136,10 +136,15 @@ TEST_F(StrictCalls, a_storage_lies_in_its_memory) {
 }
 
 TEST_F(StrictCalls, an_offset_lies_in_its_storage) {
-  const Shape good{{0}, {1}, 0, ACL_FORMAT_ND, 64};
+  const Shape good{{1}, {1}, 0, ACL_FORMAT_ND, 64};
   Shape behind = good;
-  behind.offset = 65;
-  abs_is_refused(behind, good, {"aclnnAbs", "'self'", "element 65 of a storage of 64"});
+  behind.offset = 64;
+  abs_is_refused(behind, good, {"aclnnAbs", "'self'", "element 64 of a storage of 64"});
+  behind.sizes = {0};  // a part of anything
+  aclTensor* empty = describe(behind);
+  ASSERT_OK(ACL(aclnnAbsGetWorkspaceSize)(empty, empty, &workspace_, &executor_));
+  ASSERT_OK(ACL(aclDestroyAclOpExecutor)(executor_));
+  ACL(aclDestroyTensor)(empty);
 }
 
 TEST_F(StrictCalls, memory_is_aligned_to_its_type) {
