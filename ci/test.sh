@@ -44,6 +44,7 @@ mkdir -p build/calls
 stage calls env CALLS_CLIENTS=ours SOFTNPU_RECORD_ONCE=1 bash ci/calls.sh build/calls --kinds all
 export SOFTNPU_RECORD=$PWD/build/calls/tests.jsonl SOFTNPU_RECORD_ONCE=1
 stage cann-like bash ci/cann_like.sh
+stage hostile bash ci/hostile.sh
 stage python pytest -n auto "$@"
 unset SOFTNPU_RECORD SOFTNPU_RECORD_ONCE
 stage vocabulary python tools/calls/vocabulary.py check build/calls/*.jsonl

@@ -11,6 +11,7 @@
 #include "distributed/hccl_api.h"
 #include "distributed/liveness.h"
 #include "runtime/device.h"
+#include "runtime/event.h"
 
 namespace npu::distributed {
 
@@ -231,6 +232,16 @@ std::string Communicator::name() const {
   char name[MAX_GROUP_NAME] = {};
   if (hccl::api().HcclGetCommName) HCCL_CHECK(hccl::api().HcclGetCommName(handle(), name));
   return name;
+}
+
+void Communicator::follow(Stream stream) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (last_stream_ && !(*last_stream_ == stream)) {
+    Event done;
+    done.record(*last_stream_);
+    done.block(stream);
+  }
+  last_stream_ = stream;
 }
 
 void Communicator::destroy() noexcept {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "hccl.h"
+#include "runtime/stream.h"
 
 namespace npu::distributed {
 
@@ -50,6 +51,10 @@ class Communicator {
   std::string name() const;
   void destroy() noexcept;  // what still runs fails
 
+  // Before each use, on the calling thread: work on `stream` from now on stands behind what the communicator did on
+  // another one. Nothing says that HCCL takes two streams at once.
+  void follow(Stream stream);
+
   // Number of the last collective that is known to be good. See Note [Which collective failed].
   uint64_t last_good() const { return last_good_; }
   void set_last_good(uint64_t number);
@@ -61,6 +66,7 @@ class Communicator {
   mutable std::mutex mutex_;  // of the following
   HcclComm handle_ = nullptr;
   std::optional<Failure> failure_;
+  std::optional<Stream> last_stream_;
   std::atomic<uint64_t> last_good_{0};
 };
 

@@ -9,9 +9,11 @@ namespace {
 
 using c10d::OpType;
 
-// Numbers for side_stream(): three streams for each peer.
-enum Direction { kSend = 0, kReceive = 1, kBatch = 2 };
-int stream_of(int peer, Direction direction) { return 3 * peer + direction; }
+// A number for side_stream(): three streams for each peer.
+template <class Direction>
+int stream_of(int peer, Direction direction) {
+  return 3 * peer + static_cast<int>(direction);
+}
 
 HcclSendRecvItem item_for(const at::Tensor& tensor, bool sends, uint32_t peer) {
   const Format format = moving(tensor.scalar_type());
@@ -42,8 +44,9 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer(Tensors& tensors, int peer,
                     "(batch_isend_irecv).");
   const c10::Device device = tensor.device();
   DeviceGuard guard(device.index());
-  const auto communicator = pair_communicator(peer, sends ? "hccl:send" : "hccl:recv");
-  const Stream stream = side_stream(device.index(), stream_of(peer, sends ? kSend : kReceive));
+  const Direction direction = sends ? Direction::there : Direction::back;
+  const auto communicator = pair_communicator(peer, direction, sends ? "hccl:send" : "hccl:recv");
+  const Stream stream = side_stream(device.index(), stream_of(peer, direction));
   const Execution::Description what{.type = sends ? OpType::SEND : OpType::RECV,
                                     .title = sends ? "hccl:send" : "hccl:recv",
                                     .number = ++transfers_,
@@ -103,8 +106,8 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer_batch(std::vector<Item> ite
   ready.record(current_stream(device.index()));
   execution->keep(tensors);
   for (auto& [peer, batch] : batches) {
-    const auto communicator = pair_communicator(peer, "hccl:coalesced");
-    const Stream stream = side_stream(device.index(), stream_of(peer, kBatch));
+    const auto communicator = pair_communicator(peer, Direction::both, "hccl:coalesced");
+    const Stream stream = side_stream(device.index(), stream_of(peer, Direction::both));
     ready.block(stream);
     execution->begin(stream);
     hccl::enqueue(

@@ -157,9 +157,15 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::communicator(c10::DeviceIndex de
 }
 
 // Of two ranks (or one, for what a rank sends to itself), so that sends do not need the whole group to take part.
-std::shared_ptr<Communicator> ProcessGroupHCCL::pair_communicator(int peer, const char* title) {
+// Each direction has its own, and batches have: they run beside each other, and a communicator does one thing at a
+// time. Both directions are connected in one order, because two ranks may both send before they receive.
+std::shared_ptr<Communicator> ProcessGroupHCCL::pair_communicator(int peer, Direction direction, const char* title) {
   const int low = std::min(rank_, peer), high = std::max(rank_, peer);
-  return find_or_connect(c10::str(low, "-", high), low == high ? std::vector{low} : std::vector{low, high}, title);
+  if (direction == Direction::both)
+    return find_or_connect(c10::str(low, "+", high), low == high ? std::vector{low} : std::vector{low, high}, title);
+  const auto up = find_or_connect(c10::str(low, "-", high), {low, high}, title);
+  const auto down = find_or_connect(c10::str(high, "-", low), {low, high}, title);
+  return (direction == Direction::there) == (rank_ == low) ? up : down;
 }
 
 Stream ProcessGroupHCCL::side_stream(c10::DeviceIndex device, int which) {
@@ -244,6 +250,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch launch) {
     execution->keep(launch.inputs);
     execution->keep(launch.outputs);
   }
+  communicator->follow(stream);
   execution->begin(stream);
   {
     at::AutoDispatchBelowADInplaceOrView below_autograd;  // as for the collective itself

@@ -5,9 +5,10 @@
 // A collective that its caller waits for at once (async_op=False) runs on the current stream: no events, no hand-over.
 // Others run on a stream of the group, which first waits for the current one; work.wait() makes the stream that is
 // current then wait for it. Inputs and outputs are kept alive until it is waited for or done (execution.h), so that
-// the allocator does not give their memory away. Sends and receives have one stream per peer and direction: a send that
-// waits for its receiver must not hold up the receive behind it. HCCL is called through the task queue, behind the
-// operators that make its inputs.
+// the allocator does not give their memory away. A communicator does one thing at a time: where two collectives follow
+// each other on different streams, an event keeps their order (Communicator::follow). Sends and receives have one
+// stream and one communicator per peer and direction, batches theirs: a send that waits for its receiver must not hold
+// up the receive behind it. HCCL is called through the task queue, behind the operators that make its inputs.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -124,7 +125,8 @@ class ProcessGroupHCCL final : public c10d::Backend {
   void on_failure(const std::string& text);
   // Made at first use; `title` is what needs it, for the error.
   std::shared_ptr<Communicator> communicator(c10::DeviceIndex device, const char* title);
-  std::shared_ptr<Communicator> pair_communicator(int peer, const char* title);
+  enum class Direction { there, back, both };
+  std::shared_ptr<Communicator> pair_communicator(int peer, Direction direction, const char* title);
   std::shared_ptr<Communicator> find_or_connect(const std::string& key, const std::vector<int>& members,
                                                 const char* title);
   static constexpr int kCollectiveStream = -1;  // side_stream's number of the group's own; others are peers'

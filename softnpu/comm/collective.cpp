@@ -3,6 +3,7 @@
 #include "arithmetic.h"
 #include "reduce.h"
 #include "runtime/address.h"
+#include "runtime/config.h"
 #include "runtime/error.h"
 #include "runtime/task.h"
 #include "schedule.h"
@@ -36,10 +37,10 @@ class CollectiveTask final : public Task {
 
   Waits waits() const noexcept override { return Waits::for_peers; }
   const char* name() const noexcept override { return name_of(request_.kind); }
-  bool uses(const char* begin, size_t bytes) const noexcept override {
+  std::vector<TouchedBytes> memory() const override {
     const size_t size = size_of(request_.type);
-    return overlap(kernel_address(request_.send), request_.send_elements * size, begin, bytes) ||
-           overlap(kernel_address(request_.recv), request_.recv_elements * size, begin, bytes);
+    return {{kernel_address(request_.send), request_.send_elements * size, false, "sendBuf"},
+            {kernel_address(request_.recv), request_.recv_elements * size, true, "recvBuf"}};
   }
 
   std::string describe() const override {
@@ -149,10 +150,29 @@ class CollectiveTask final : public Task {
   bool posted_ = false, last_ = false, finished_ = false;
 };
 
+bool reduces(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter ||
+         kind == Kind::reduce_scatter_v;
+}
+
+// SOFTNPU_STRICT=1: HCCL moves numbers of every type, and computes with these.
+void check_reduced_type(const Request& request) {
+  constexpr uint32_t kComputed[] = {HCCL_DATA_TYPE_INT8,  HCCL_DATA_TYPE_INT16, HCCL_DATA_TYPE_INT32,
+                                    HCCL_DATA_TYPE_INT64, HCCL_DATA_TYPE_FP16,  HCCL_DATA_TYPE_FP32,
+                                    HCCL_DATA_TYPE_BFP16};
+  for (const uint32_t type : kComputed)
+    if (request.type == type) return;
+  fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+       "%s: argument 'dataType' is %s, which HCCL does not reduce: convert to int8, int16, int32, int64, float16, "
+       "float32 or bfloat16 first (SOFTNPU_STRICT=1)",
+       name_of(request.kind), type_name(request.type));
+}
+
 void check_request(const Communicator& communicator, const Request& request) {
   if (size_of(request.type) == 0)
     fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: dataType %u is no type that HCCL transports", name_of(request.kind),
          request.type);
+  if (softnpu::config().strict_types && reduces(request.kind)) check_reduced_type(request);
   if (request.op >= HCCL_REDUCE_RESERVED)
     fail(ACL_ERROR_RT_PARAM_INVALID, "%s: op %u is no reduction", name_of(request.kind), request.op);
   if (request.root >= communicator.ranks())
@@ -181,7 +201,9 @@ void submit_collective(std::shared_ptr<Communicator> communicator, Request reque
   if (card_of_stream(stream) != communicator->card())
     fail(ACL_ERROR_RT_STREAM_CONTEXT, "the stream is one of card %d, the communicator one of card %d",
          card_of_stream(stream), communicator->card());
-  submit(stream, new CollectiveTask(std::move(communicator), std::move(request)));
+  communicator->check_order(name_of(request.kind), stream);
+  submit(stream, new CollectiveTask(communicator, std::move(request)));
+  communicator->note_order(stream);
 }
 
 }  // namespace softnpu::comm

@@ -12,6 +12,7 @@
 #include "runtime/error.h"
 #include "runtime/groups.h"
 #include "runtime/spin_lock.h"
+#include "runtime/stream.h"
 #include "runtime/task.h"
 
 namespace softnpu::comm {
@@ -77,6 +78,23 @@ Communicator::Communicator(Membership membership, uint32_t rank, int card, Setti
       spins_(peers_.size() <= static_cast<size_t>(usable_cores())),
       sent_(peers_.size()),
       received_(peers_.size()) {}
+
+void Communicator::check_order(const char* what, aclrtStream handle) {
+  if (!softnpu::config().strict) return;
+  const Stream& stream = Stream::launchable(handle);
+  std::lock_guard<std::mutex> lock(order_mutex_);
+  if (!order::stands_behind(stream, last_))
+    fail(ACL_ERROR_RT_PARAM_INVALID,
+         "%s: argument 'comm' (%s) is in use on stream %d, and nothing orders stream %d behind it: let it wait for an "
+         "event of stream %d, or use one stream for a communicator (SOFTNPU_STRICT)",
+         what, name().c_str(), last_.stream, stream.id(), last_.stream);
+}
+
+void Communicator::note_order(aclrtStream handle) {
+  if (!softnpu::config().strict) return;
+  std::lock_guard<std::mutex> lock(order_mutex_);
+  last_ = order::mark(Stream::launchable(handle));
+}
 
 HcclComm Communicator::publish(std::shared_ptr<Communicator> communicator) {
   std::lock_guard<std::mutex> lock(handles().mutex);

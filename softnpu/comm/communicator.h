@@ -12,6 +12,7 @@
 #include "config.h"
 #include "hccl.h"
 #include "rendezvous.h"
+#include "runtime/order.h"
 
 namespace softnpu::comm {
 
@@ -41,6 +42,11 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void complete(uint64_t number);
   uint64_t next_sent(uint32_t to) { return sent_[to].fetch_add(1) + 1; }
   uint64_t next_received(uint32_t from) { return received_[from].fetch_add(1) + 1; }
+
+  // SOFTNPU_STRICT: throws Failure when `what` would run on `stream` beside work of this rank on another one. Then, for
+  // what was submitted.
+  void check_order(const char* what, aclrtStream stream);
+  void note_order(aclrtStream stream);
 
   // ---- Waiting ----
   struct Wait {
@@ -77,6 +83,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::atomic<uint64_t> submitted_{0}, completed_{0};
   std::vector<std::atomic<uint64_t>> sent_, received_;
   std::atomic<bool> closing_{false};
+  std::mutex order_mutex_;
+  order::Mark last_;  // what was submitted last, with SOFTNPU_STRICT
 };
 
 }  // namespace softnpu::comm

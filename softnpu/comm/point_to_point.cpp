@@ -34,8 +34,9 @@ class Half {
 
   bool done() const { return message().done.load(std::memory_order_acquire) >= number_; }
   uint32_t peer() const { return transfer_.peer; }
-  const char* memory() const { return kernel_address(transfer_.buffer); }
-  uint64_t bytes() const { return bytes_; }
+  TouchedBytes memory() const {
+    return {kernel_address(transfer_.buffer), bytes_, !transfer_.sends, transfer_.sends ? "sendBuf" : "recvBuf"};
+  }
 
   // Does what can be done without waiting.
   void advance() {
@@ -139,10 +140,10 @@ class TransferTask final : public Task {
 
   Waits waits() const noexcept override { return Waits::for_peers; }
   const char* name() const noexcept override { return "HcclSend or HcclRecv"; }
-  bool uses(const char* begin, size_t bytes) const noexcept override {
-    for (const Half& half : halves_)
-      if (overlap(half.memory(), half.bytes(), begin, bytes)) return true;
-    return false;
+  std::vector<TouchedBytes> memory() const override {
+    std::vector<TouchedBytes> spans;
+    for (const Half& half : halves_) spans.push_back(half.memory());
+    return spans;
   }
 
   std::string describe() const override {
@@ -202,7 +203,9 @@ void submit_transfers(std::shared_ptr<Communicator> communicator, const std::vec
   if (card_of_stream(stream) != communicator->card())
     fail(ACL_ERROR_RT_STREAM_CONTEXT, "the stream is one of card %d, the communicator one of card %d",
          card_of_stream(stream), communicator->card());
-  submit(stream, new TransferTask(std::move(communicator), transfers));
+  communicator->check_order("HcclSend or HcclRecv", stream);
+  submit(stream, new TransferTask(communicator, transfers));
+  communicator->note_order(stream);
 }
 
 }  // namespace softnpu::comm

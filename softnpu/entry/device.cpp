@@ -6,6 +6,7 @@
 #include "entry.h"
 #include "runtime/capacity.h"
 #include "runtime/context.h"
+#include "runtime/memory.h"
 #include "runtime/resource_limits.h"
 #include "runtime/settings.h"
 #include "runtime/soc.h"
@@ -21,6 +22,7 @@ void synchronize_device(int64_t milliseconds) {
   ++g_counters.synchronizations;
   if (!synchronize(context, Deadline::after_milliseconds(milliseconds)))
     fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the device's work was not done within %lld ms", (long long)milliseconds);
+  if (config().strict) check_red_zones(context.card);
 }
 
 bool busy(int card) {

@@ -2,6 +2,7 @@
 #include "runtime/event.h"
 
 #include "entry.h"
+#include "runtime/order.h"
 #include "runtime/stream.h"
 #include "runtime/trace.h"
 
@@ -46,6 +47,7 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
     ++g_counters.synchronizations;
     if (!completion) return;
     completion->origin()->await(completion, {});
+    if (config().strict) order::host_waited(*completion);
     completion->throw_failure();
   });
 }
@@ -53,8 +55,9 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status) {
   return guard("aclrtQueryEventStatus", [&] {
     const CompletionPtr completion = Event::checked(event).current();
-    *required(status, "status") =
-        completion && completion->done() ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    const bool done = completion && completion->done();
+    *required(status, "status") = done ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    if (done && config().strict) order::host_waited(*completion);
   });
 }
 

@@ -6,6 +6,8 @@
 #include "runtime/callback.h"
 #include "runtime/copy.h"
 #include "runtime/float_status.h"
+#include "runtime/memory.h"
+#include "runtime/order.h"
 #include "runtime/resource_limits.h"
 #include "runtime/trace.h"
 
@@ -19,6 +21,7 @@ void synchronize_stream(aclrtStream handle, int64_t milliseconds) {
   if (!stream.synchronize(Deadline::after_milliseconds(milliseconds)))
     fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d was not done within %lld ms", stream.id(),
          (long long)milliseconds);
+  if (config().strict) check_red_zones(stream.context().card);
 }
 
 void switch_overflow(Stream& stream, uint32_t flag) {
@@ -60,8 +63,10 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) 
 
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
   return guard("aclrtStreamQuery", [&] {
-    *required(status, "status") =
-        Stream::checked(stream).idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+    const Stream& asked = Stream::checked(stream);
+    const bool idle = asked.idle();
+    *required(status, "status") = idle ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+    if (idle && config().strict) order::host_waited(asked);
   });
 }
 

@@ -77,7 +77,13 @@ Config read_environment() {
     if (!c.workspace_all) complain(c, "SOFTNPU_WORKSPACE", text, "'all' or nothing");
   }
   c.trace = read_switch(c, "SOFTNPU_TRACE");
-  c.strict = read_switch(c, "SOFTNPU_STRICT");
+  if (const char* text = variable("SOFTNPU_STRICT")) {
+    const std::string value = text;
+    c.strict_types = value == "1";
+    c.strict = c.strict_types || value == "calls";
+    if (!c.strict && value != "0") complain(c, "SOFTNPU_STRICT", text, "0, 'calls' or 1");
+  }
+  c.hostile = static_cast<uint32_t>(read_int(c, "SOFTNPU_HOSTILE", 0, 0, INT_MAX));
   c.cache_limit = read_int(c, "ACLNN_CACHE_LIMIT", c.cache_limit, 0, 10'000'000);
   c.connect_timeout = read_int(c, "HCCL_CONNECT_TIMEOUT", 120, 1, 7 * 24 * 3600);
   c.exec_timeout = read_int(c, "HCCL_EXEC_TIMEOUT", 1800, 0, INT_MAX);

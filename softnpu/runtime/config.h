@@ -24,7 +24,8 @@ constexpr int kMaxCards = 64;
 // | SOFTNPU_TRACE             | 0           | 1: one line on stderr for each task that runs                          |
 // | SOFTNPU_RECORD            | (unset)     | a file that every call of a client is written to; see record.h         |
 // | SOFTNPU_RECORD_ONCE       | 0           | 1: only operators and collectives, each form of a call once            |
-// | SOFTNPU_STRICT            | 0           | 1: refuse what the chip is known to refuse; new memory has a pattern   |
+// | SOFTNPU_STRICT            | 0           | calls: refuse calls that a card may not survive; 1: types it lacks too |
+// | SOFTNPU_HOSTILE           | 0           | a seed: what a card leaves open changes by chance (hostility.h)        |
 // | ACLNN_CACHE_LIMIT         | 8192        | executors that a thread keeps in the executor cache; 0: none           |
 // | HCCL_CONNECT_TIMEOUT      | 120         | seconds for all ranks to come together when a communicator is made     |
 // | HCCL_EXEC_TIMEOUT         | 1800        | seconds a collective waits for the other ranks; 0: for ever            |
@@ -40,7 +41,9 @@ struct Config {
   int threads = 1;
   bool workspace_all = false;
   bool trace = false;
-  bool strict = false;
+  bool strict = false;        // refuses calls, and
+  bool strict_types = false;  // types
+  uint32_t hostile = 0;       // seed; 0: not
   int cache_limit = 8192;
   int connect_timeout = 120;  // seconds
   int exec_timeout = 1800;    // seconds, 0: none

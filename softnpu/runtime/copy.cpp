@@ -15,6 +15,7 @@
 #include "context.h"
 #include "error.h"
 #include "host_memory.h"
+#include "order.h"
 #include "stream.h"
 #include "task.h"
 #include "trace.h"
@@ -110,8 +111,8 @@ class CopyTask final : public Task {
            place(plan_.dst_device);
   }
   const char* name() const noexcept override { return "aclrtMemcpyAsync"; }
-  bool uses(const char* begin, size_t bytes) const noexcept override {
-    return overlap(plan_.dst, plan_.bytes, begin, bytes) || overlap(plan_.src, plan_.bytes, begin, bytes);
+  std::vector<TouchedBytes> memory() const override {
+    return {{plan_.dst, plan_.bytes, true, "dst"}, {plan_.src, plan_.bytes, false, "src"}};
   }
 
  private:
@@ -125,7 +126,7 @@ class FillTask final : public Task {
   void run() override { memset(dst_, value_, bytes_); }
   std::string describe() const override { return "fill of " + std::to_string(bytes_) + " bytes"; }
   const char* name() const noexcept override { return "aclrtMemsetAsync"; }
-  bool uses(const char* begin, size_t bytes) const noexcept override { return overlap(dst_, bytes_, begin, bytes); }
+  std::vector<TouchedBytes> memory() const override { return {{dst_, bytes_, true, "devPtr"}}; }
 
  private:
   char* dst_;
@@ -145,9 +146,8 @@ class ValueTask final : public Task {
   Waits waits() const noexcept override { return kind_ == Kind::wait ? Waits::for_user : Waits::never; }
   std::string describe() const override { return kind_ == Kind::wait ? "wait for a value" : "write of a value"; }
   const char* name() const noexcept override { return kind_ == Kind::wait ? "aclrtValueWait" : "aclrtValueWrite"; }
-  bool uses(const char* begin, size_t bytes) const noexcept override {
-    return overlap(address_, sizeof(uint64_t), begin, bytes);
-  }
+  // Read, whichever it is: who writes and who waits need nothing else to be in order.
+  std::vector<TouchedBytes> memory() const override { return {{address_, sizeof(uint64_t), false, "devAddr"}}; }
   void run() override {
     if (kind_ == Kind::write) return number_.store(value_, std::memory_order_release);
     for (int tries = 0; !met(number_.load(std::memory_order_acquire)) && !abandoned(); ++tries) {
@@ -223,6 +223,10 @@ void copy(const CopyRequest& request) {
   current_context();
   const Plan p = plan(request);
   count(p);
+  if (config().strict) {
+    order::host_touches("aclrtMemcpy", {p.dst, p.bytes, true, "dst"});
+    order::host_touches("aclrtMemcpy", {p.src, p.bytes, false, "src"});
+  }
   if (p.bytes) move_bytes(p.dst, p.src, p.bytes, p.threads);
 }
 
@@ -250,6 +254,7 @@ void copy_async(const CopyRequest& request, aclrtStream handle) {
 void fill(void* dst, size_t max, int value, size_t bytes) {
   current_context();
   char* address = checked_fill(dst, max, bytes);
+  if (config().strict) order::host_touches("aclrtMemset", {address, bytes, true, "devPtr"});
   memset(address, value, bytes);
 }
 
@@ -267,6 +272,7 @@ void value_write(void* address, uint64_t value, aclrtStream stream) {
 void value_wait(void* address, uint64_t value, uint32_t condition, aclrtStream stream) {
   if (condition > ACL_STREAM_WAIT_VALUE_NOR) fail(ACL_ERROR_RT_PARAM_INVALID, "flag %u is no condition", condition);
   Stream& target = Stream::launchable(stream);
+  if (config().strict) order::waits_for_all(target);
   target.submit(new ValueTask(ValueTask::Kind::wait, checked_number(address), value, condition));
 }
 

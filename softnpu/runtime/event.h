@@ -14,6 +14,7 @@
 
 #include "acl_types.h"
 #include "life.h"
+#include "order.h"
 #include "spin_lock.h"
 
 namespace softnpu {
@@ -37,6 +38,7 @@ class Completion {
   uint64_t nanoseconds() const noexcept { return nanoseconds_; }  // steady clock, once done
 
   std::atomic<int> waits{0};  // queued aclrtStreamWaitEvent calls that have not passed yet
+  order::Clock clock;         // with SOFTNPU_STRICT, of the record
 
  private:
   std::atomic<bool> done_{false}, failed_{false};

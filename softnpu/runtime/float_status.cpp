@@ -35,8 +35,8 @@ class StatusTask final : public Task {
            : what_ == FloatStatus::read ? "NPUGetFloatStatus"
                                         : "NPUClearFloatStatus";
   }
-  bool uses(const char* begin, size_t bytes) const noexcept override {
-    return numbers_ && overlap(numbers_, kBytes, begin, bytes);
+  std::vector<TouchedBytes> memory() const override {
+    return numbers_ ? std::vector<TouchedBytes>{{numbers_, kBytes, true, "float_status"}} : std::vector<TouchedBytes>{};
   }
 
   static constexpr size_t kBytes = kFloatStatusNumbers * 4;

@@ -16,6 +16,10 @@ class Life {
  public:
   bool alive() const noexcept { return (word_.load(std::memory_order_acquire) & kState) != dead; }
   uint64_t number() const noexcept { return word_.load(std::memory_order_relaxed) >> kShift; }
+  bool alive(uint64_t number) const noexcept {
+    const uint64_t now = word_.load(std::memory_order_acquire);
+    return (now & kState) != dead && now >> kShift == number;
+  }
 
   // By whoever has the slot for itself, when everything is in place.
   void begin() noexcept { word_.store((number() + 1) << kShift | live, std::memory_order_release); }

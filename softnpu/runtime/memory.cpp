@@ -18,7 +18,9 @@
 #include "error.h"
 #include "fault.h"
 #include "fork.h"
+#include "hostility.h"
 #include "huge_pages.h"
+#include "red_zone.h"
 #include "stream.h"
 #include "window.h"
 
@@ -29,8 +31,6 @@
 namespace softnpu {
 
 namespace {
-
-constexpr int kPattern = 0xa5;  // what SOFTNPU_STRICT fills new memory with: a NaN-free float, an absurd integer
 
 size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -137,13 +137,25 @@ const Region* region_at(uintptr_t address) {
   return address - region.begin < region.bytes ? &region : nullptr;
 }
 
+// The bytes that are the allocation's own.
+size_t usable(size_t bytes) { return round_up(bytes, 32); }
+
+void check_red_zone(const Region& region) {
+  char* const end = kernel_address(reinterpret_cast<void*>(region.begin)) + region.bytes;
+  if (const size_t damage = red_zone_damage(end, region.span + region.behind - region.bytes))
+    fail(ACL_ERROR_RT_PARAM_INVALID,
+         "devPtr %p: a task wrote up to %zu bytes behind its allocation of %zu; give the task memory as large as its "
+         "arguments say (SOFTNPU_STRICT)",
+         reinterpret_cast<void*>(region.begin), damage, region.bytes);
+}
+
 void return_plain(const Region& region) {
   CardFile& file = file_of(region.card);
-  punch(file.fd, file_offset(region), region.span);
+  punch(file.fd, file_offset(region), region.span + region.behind);
   discharge(region.card, region.span);
   std::unique_lock lock(memory().mutex);
   count_use(file, -static_cast<ptrdiff_t>(region.span));
-  file.plain.free(region.begin, region.span);
+  file.plain.free(region.begin, region.span + region.behind);
 }
 
 }  // namespace
@@ -160,25 +172,27 @@ void open_card_memory(int card) {
 void* allocate(int card, size_t bytes) {
   if (bytes > card_total()) charge(card, bytes);  // throws with the numbers
   const size_t span = round_up(bytes, kPage);
+  const size_t behind = config().strict && span - usable(bytes) < kRedZone ? kPage : 0;
   CardFile& file = file_of(card);
   uintptr_t address = 0;
   {
     std::unique_lock lock(memory().mutex);
-    address = take_addresses(file.plain, span, span >= kHugePage ? kHugePage : kPage, card);
+    address = take_addresses(file.plain, span + behind, span >= kHugePage ? kHugePage : kPage, card);
   }
   try {
     charge_and_commit(card, file.fd, address - g_window.base, span);
   } catch (...) {
     std::unique_lock lock(memory().mutex);
-    file.plain.free(address, span);
+    file.plain.free(address, span + behind);
     throw;
   }
   char* view = kernel_address(reinterpret_cast<void*>(address));
   madvise(view, span, MADV_POPULATE_WRITE);  // a kernel too old for it faults the pages in one by one, no more
-  if (config().strict) memset(view, kPattern, span);
+  if (hostile()) memset(view, kUnwritten, span);
+  if (config().strict) paint_red_zone(view + usable(bytes), span + behind - usable(bytes));
   std::unique_lock lock(memory().mutex);
   count_use(file, static_cast<ptrdiff_t>(span));
-  memory().regions[address] = {address, round_up(bytes, 32), span, card, RegionKind::plain};
+  memory().regions[address] = {address, usable(bytes), span, card, RegionKind::plain, -1, 0, behind};
   return reinterpret_cast<void*>(address);
 }
 
@@ -190,6 +204,7 @@ void deallocate(void* address) {
          address);
   if (config().strict) check_unused(address, region.bytes, "devPtr");
   wait_for_card(region.card);
+  if (config().strict) check_red_zone(region);
   {
     std::unique_lock lock(memory().mutex);
     if (memory().regions.erase(region.begin) == 0)
@@ -214,6 +229,12 @@ void deallocate_all(int card) {
     }
     return_plain(region);
   }
+}
+
+void check_red_zones(int card) {
+  std::shared_lock lock(memory().mutex);
+  for (const auto& [begin, region] : memory().regions)
+    if (region.card == card && region.kind == RegionKind::plain) check_red_zone(region);
 }
 
 size_t peak_use(int card) {

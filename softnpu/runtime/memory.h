@@ -34,6 +34,10 @@ void* allocate(int card, size_t bytes);
 void deallocate(void* address);
 void deallocate_all(int card);  // when the card is reset
 
+// SOFTNPU_STRICT, when the work of the card is done: throws Failure(107000) that names an allocation which something
+// wrote behind.
+void check_red_zones(int card);
+
 size_t peak_use(int card);  // most bytes this process ever had of the card
 
 // ---- For the virtual-memory interface and IPC ----
@@ -48,6 +52,7 @@ struct Region {
   RegionKind kind = RegionKind::plain;
   int fd = -1;  // of a mapped region: the file and place of its first byte
   size_t offset = 0;
+  size_t behind = 0;  // bytes of a red zone beyond the span, which count as nobody's
 };
 
 // The live range that contains `address`; false when there is none.

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -10,6 +11,7 @@
 #include "context.h"
 #include "error.h"
 #include "fork.h"
+#include "hostility.h"
 #include "memory.h"
 #include "share.h"
 #include "stream.h"
@@ -25,6 +27,7 @@ struct Physical : Life {
   int foreign_fd = -1;
   size_t bytes = 0, offset = 0;
   int mappings = 0;
+  bool unwritten = false;  // nobody can have written to it
 };
 
 constinit Arena<Physical> g_physical{"physical memory handles", 256 * 1024};
@@ -91,6 +94,7 @@ aclrtDrvMemHandle bring_to_life(int card, int foreign_fd, size_t bytes, size_t o
   memory->bytes = bytes;
   memory->offset = offset;
   memory->mappings = 0;
+  memory->unwritten = foreign_fd < 0;
   memory->begin();
   return memory;
 }
@@ -145,6 +149,8 @@ void map_physical(void* address, size_t bytes, size_t offset, aclrtDrvMemHandle 
     fail(ACL_ERROR_RT_PARAM_INVALID, "virPtr %p with size %zu is not inside a reserved range", address, bytes);
   const int fd = memory.foreign_fd >= 0 ? memory.foreign_fd : card_file(memory.card);
   map_pages(memory.card, begin, bytes, fd, memory.offset + offset);
+  if (hostile() && memory.unwritten) memset(kernel_address(address), kUnwritten, bytes);
+  memory.unwritten = false;
   tables().mappings[begin] = {&memory, bytes};
   ++memory.mappings;
 }
@@ -171,6 +177,7 @@ uint64_t export_physical(aclrtDrvMemHandle handle, bool anyone) {
   Physical& memory = checked(handle);
   if (memory.foreign_fd >= 0)
     fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "memory imported from another process cannot be exported again");
+  memory.unwritten = false;
   return publish({card_file(memory.card), memory.offset, memory.bytes}, anyone);
 }
 

@@ -27,6 +27,8 @@
 
 #include "config.h"
 #include "error.h"
+#include "hostility.h"
+#include "order.h"
 #include "process_exit.h"
 #include "stream.h"
 
@@ -47,6 +49,12 @@ bool asynchronous() noexcept {
 
 bool strict() noexcept {
   static const bool value = config().strict;
+  return value;
+}
+
+// Something is done around each task.
+bool watched() noexcept {
+  static const bool value = strict() || (hostile() && asynchronous());
   return value;
 }
 
@@ -82,6 +90,7 @@ bool Stream::take_token_if_idle(Token token) noexcept {
 }
 
 void Stream::submit(Task* task) {
+  if (strict()) check_order(task);
   const bool may_run_here = !asynchronous() && !t_thread.running && !exiting();
   bool done = false;
   if (may_run_here && take_token_if_idle(running)) {
@@ -91,7 +100,17 @@ void Stream::submit(Task* task) {
   if (!done) enqueue({task, nullptr, false});
 }
 
+void Stream::check_order(Task* task) {
+  try {
+    order::submitted(*this, *task);
+  } catch (...) {
+    task->release();
+    throw;
+  }
+}
+
 void Stream::record(CompletionPtr completion) {
+  if (strict()) order::recorded(*this, *completion);
   if (take_token_if_idle(held)) {
     completion->complete(failed_.load(std::memory_order_relaxed));
     release_token();
@@ -102,6 +121,7 @@ void Stream::record(CompletionPtr completion) {
 
 void Stream::wait_for(const CompletionPtr& completion) {
   if (!completion || completion->origin() == this) return;
+  if (strict()) order::waits(*this, *completion);
   if (completion->done()) return adopt_failure(*completion);
   completion->waits.fetch_add(1, std::memory_order_relaxed);
   enqueue({nullptr, completion, true});
@@ -152,7 +172,7 @@ bool Stream::run(Task* task, Part part) noexcept {
   const bool drop = abandoned_.load(std::memory_order_relaxed) ||
                     (failed_.load(std::memory_order_relaxed) && stop_on_failure_.load(std::memory_order_relaxed));
   if (__builtin_expect(!drop, true)) {
-    if (strict()) note_running(task);
+    if (watched()) begin_watch(task);
     try {
       if (part == Part::beginning) done = task->begin();
       if (traced() && done)
@@ -165,7 +185,7 @@ bool Stream::run(Task* task, Part part) noexcept {
     } catch (...) {
       remember_failure(ACL_ERROR_RT_INTERNAL_ERROR, task, "unknown C++ exception");
     }
-    if (strict()) note_running(nullptr);
+    if (watched()) end_watch();
     if (done) executed_.store(executed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   if (done) task->release();
@@ -173,9 +193,15 @@ bool Stream::run(Task* task, Part part) noexcept {
   return done;
 }
 
-void Stream::note_running(const Task* task) noexcept {
+void Stream::begin_watch(const Task* task) noexcept {
+  if (asynchronous()) hesitate();
   std::lock_guard<std::mutex> lock(mutex_);
   running_task_ = task;
+}
+
+void Stream::end_watch() noexcept {
+  std::lock_guard<std::mutex> lock(mutex_);
+  running_task_ = nullptr;
 }
 
 const char* Stream::user_of(const char* begin, size_t bytes) {
@@ -284,10 +310,15 @@ bool Stream::await(const CompletionPtr& completion, const Deadline& deadline) {
 }
 
 bool Stream::drain(const Deadline& deadline) {
-  if (idle()) return true;
+  if (idle()) {
+    if (strict()) order::host_waited(*this);
+    return true;
+  }
   auto marker = std::make_shared<Completion>(this, false);
   record(marker);
-  return await(marker, deadline);
+  const bool in_time = await(marker, deadline);
+  if (strict() && in_time) order::host_waited(*marker);
+  return in_time;
 }
 
 bool Stream::synchronize(const Deadline& deadline) {

@@ -6,6 +6,7 @@
 #include "address.h"
 #include "arena.h"
 #include "error.h"
+#include "order.h"
 
 namespace softnpu {
 
@@ -69,6 +70,7 @@ void Stream::destroy(Ending ending, const Deadline& deadline) {
     std::lock_guard<std::mutex> lock(context_->mutex);
     std::erase(context_->streams, this);
   }
+  if (config().strict) order::ended(*this);
   // A task that never ends keeps its slot: it must not find a new stream around itself.
   if (!abandon(0, "", deadline)) return;
   retire();

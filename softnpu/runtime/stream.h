@@ -89,7 +89,9 @@ class alignas(64) Stream : public Life {
   uint32_t queued() const noexcept { return static_cast<uint32_t>(state_.load(std::memory_order_acquire)); }
   enum class Part { beginning, whole };
   bool run(Task* task, Part part) noexcept;  // false when only the beginning is done and the rest is to be queued
-  void note_running(const Task* task) noexcept;
+  void begin_watch(const Task* task) noexcept;
+  void end_watch() noexcept;
+  void check_order(Task* task);
   void execute(Entry& entry) noexcept;
   void enqueue(Entry entry);
   void drop(Entry& entry) noexcept;

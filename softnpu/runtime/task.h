@@ -3,11 +3,22 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "acl_types.h"
 
 #pragma GCC visibility push(default)
 namespace softnpu {
+
+// Bytes that a task reads or writes, as kernels see them.
+struct TouchedBytes {
+  const char* begin;
+  size_t bytes;
+  bool written;
+  std::string_view argument;  // which argument of the call it was
+  bool dense = true;          // false: not every byte between the first and the last
+};
 
 class Task {
  public:
@@ -25,18 +36,13 @@ class Task {
   // For tasks that wait: called once, by the submitting thread, when nothing stands before the task in its stream. Does
   // what can be done without waiting; true when that was all of it, otherwise run() follows. Throws as run() does.
   virtual bool begin() { return false; }
-  // For SOFTNPU_STRICT, on any thread until release(): what it is called, and whether it touches the bytes at `begin`,
-  // as kernels see them.
+  // For SOFTNPU_STRICT, on any thread until release(): what it is called, and the memory it touches.
   virtual const char* name() const noexcept { return "a task"; }
-  virtual bool uses(const char* begin, size_t bytes) const noexcept {
-    (void)begin, (void)bytes;
+  virtual std::vector<TouchedBytes> memory() const { return {}; }
+  bool uses(const char* begin, size_t bytes) const {
+    for (const TouchedBytes& span : memory())
+      if (span.begin < begin + bytes && begin < span.begin + span.bytes) return true;
     return false;
-  }
-
- protected:
-  static bool overlap(const void* a, size_t a_bytes, const char* b, size_t b_bytes) noexcept {
-    const auto* at = static_cast<const char*>(a);
-    return at < b + b_bytes && b < at + a_bytes;
   }
 };
 

@@ -19,6 +19,7 @@
 #include "runtime/config.h"
 #include "runtime/error.h"
 #include "runtime/float_status.h"
+#include "runtime/hostility.h"
 
 namespace softnpu::kernels {
 
@@ -168,7 +169,7 @@ void Call::run() {
 // The scratch memory is real: overwriting all of it shows a client that passed too little, or memory it still uses.
 void Call::check_workspace() const {
   check_allocated(workspace, workspace_bytes, -1, "workspace");
-  memset(kernel_address(workspace), 0xa5, workspace_bytes);
+  memset(kernel_address(workspace), kUnwritten, workspace_bytes);
 }
 
 Call::Operand Call::operand(const Scalar& s) {
@@ -213,10 +214,32 @@ std::string Call::describe() const {
   return out.str();
 }
 
-bool Call::uses(const char* begin, size_t bytes) const noexcept {
-  for (size_t i = 0; i < storages.size(); i++)
-    if (overlap(storages[i]->data(), extents[i], begin, bytes)) return true;
-  return workspace && workspace_bytes && overlap(kernel_address(workspace), workspace_bytes, begin, bytes);
+std::string_view Call::argument(size_t i) const {
+  const char* name = op.arguments;
+  while (i--) name = strchrnul(name, ',') + 1;
+  return {name, static_cast<size_t>(strchrnul(name, ',') - name)};
+}
+
+std::vector<TouchedBytes> Call::memory() const {
+  std::vector<TouchedBytes> touched;
+  const auto add = [&](size_t i, const Tensor& t) {
+    if (!t.defined() || t.numel() == 0 || !t.storage().data()) return;
+    int64_t reach = 1;
+    for (int64_t d = 0; d < t.dim(); d++) reach += (t.size(d) - 1) * t.stride(d);
+    const auto item = static_cast<int64_t>(t.element_size());
+    touched.push_back({static_cast<const char*>(t.const_data_ptr()), static_cast<size_t>(reach * item),
+                       (op.outputs >> i & 1) != 0, argument(i), t.is_non_overlapping_and_dense()});
+  };
+  for (size_t i = 0; i < values.size(); i++) {
+    if (const auto* t = std::get_if<Tensor>(&values[i])) add(i, *t);
+    if (const auto* list = std::get_if<std::vector<Tensor>>(&values[i]))
+      for (const Tensor& t : *list) add(i, t);
+  }
+  for (const auto& each : formatted)
+    touched.push_back({static_cast<const char*>(each.stored.const_data_ptr()), each.stored.nbytes(), each.written,
+                       "a formatted argument"});
+  if (workspace && workspace_bytes) touched.push_back({kernel_address(workspace), workspace_bytes, true, "workspace"});
+  return touched;
 }
 
 void Call::release() noexcept {
@@ -236,14 +259,14 @@ void Call::check_memory(int card) const {
 }
 
 void Call::check_descriptors() const {
-  const char* name = op.arguments;
-  for (const auto& handle : handles) {
-    const char* end = strchrnul(name, ',');
-    if (handle.object && !Held<aclTensor>(handle))
-      fail(ACLNN_ERR_PARAM_INVALID, "%s: the descriptor of argument '%.*s' was destroyed before phase two", op.name,
-           static_cast<int>(end - name), name);
-    name = *end ? end + 1 : end;
-  }
+  for (const Descriptor& each : descriptors)
+    if (!each.object->alive(each.number)) {
+      const auto name = argument(each.argument);
+      fail(ACLNN_ERR_PARAM_INVALID,
+           "the descriptor of argument '%.*s' was destroyed before phase two; destroy it afterwards "
+           "(SOFTNPU_STRICT)",
+           static_cast<int>(name.size()), name.data());
+    }
 }
 
 void Call::set_workspace(void* address, uint64_t bytes) {

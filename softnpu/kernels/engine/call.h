@@ -55,7 +55,7 @@ class Call final : public Task {
   std::string describe() const override;
   void release() noexcept override;
   const char* name() const noexcept override { return op.name; }
-  bool uses(const char* begin, size_t bytes) const noexcept override;
+  std::vector<TouchedBytes> memory() const override;
 
   // Accessors of the generated kernels: argument i in the order of abi/aclnn.yaml.
   Tensor& tensor(size_t i) { return std::get<Tensor>(values[i]); }
@@ -108,6 +108,8 @@ class Call final : public Task {
   void check_memory(int card) const;
   // In strict mode, before phase two: nothing says that CANN does not look at the descriptors again. Throws Failure.
   void check_descriptors() const;
+  // The name of argument i, with the length that it has there.
+  std::string_view argument(size_t i) const;
   // Remembers what a kernel may read from the launching thread. See Note [Clean state].
   void capture_thread_state();
 
@@ -116,7 +118,13 @@ class Call final : public Task {
   c10::SmallVector<c10::StorageImpl*, 6> storages;     // of the non-null tensors, in argument order
   c10::SmallVector<size_t, 6> extents;                 // the bytes of each that the call reaches
   c10::SmallVector<Remembered<aclTensor>, 6> handles;  // of the tensor arguments, for set_output
-  std::vector<Formatted> formatted;                    // arguments in private formats
+  struct Descriptor {
+    const Life* object;
+    uint64_t number;
+    size_t argument;
+  };
+  std::vector<Descriptor> descriptors;  // in strict mode: all that phase one saw, elements of lists too
+  std::vector<Formatted> formatted;     // arguments in private formats
   Ticket* ticket = nullptr;
   bool cached = false;  // taken from the executor cache, so that there are no descriptors
   uint64_t workspace_bytes = 0;

@@ -36,7 +36,7 @@ class Receiving final : public Task {
     delete this;
   }
   const char* name() const noexcept override { return call_->name(); }
-  bool uses(const char* begin, size_t bytes) const noexcept override { return call_->uses(begin, bytes); }
+  std::vector<TouchedBytes> memory() const override { return call_->memory(); }
 
  private:
   Call* const call_;

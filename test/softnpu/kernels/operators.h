@@ -38,8 +38,8 @@ class DeviceTensor {
     std::vector<int64_t> strides(sizes.size(), 1);
     for (int d = static_cast<int>(sizes.size()) - 2; d >= 0; d--) strides[d] = strides[d + 1] * sizes[d + 1];
     const int64_t storage = static_cast<int64_t>(count_);
-    handle =
-        ACL(aclCreateTensor)(sizes.data(), sizes.size(), type, strides.data(), 0, ACL_FORMAT_ND, &storage, 1, memory_);
+    handle = ACL(aclCreateTensor)(sizes.data(), sizes.size(), type, strides.data(), 0, format_of(sizes.size()),
+                                  &storage, 1, memory_);
     EXPECT_NE(handle, nullptr);
   }
   ~DeviceTensor() {
@@ -55,6 +55,11 @@ class DeviceTensor {
   aclTensor* handle = nullptr;
 
  private:
+  // What clients call a tensor of that rank.
+  static aclFormat format_of(size_t rank) {
+    constexpr aclFormat kFormats[] = {ACL_FORMAT_NCL, ACL_FORMAT_NCHW, ACL_FORMAT_NCDHW};
+    return rank >= 3 && rank <= 5 ? kFormats[rank - 3] : ACL_FORMAT_ND;
+  }
   size_t bytes() const { return count_ * sizeof(T); }
   size_t count_;
   void* memory_ = nullptr;

@@ -77,7 +77,8 @@ TEST(Config, unknown_soc_is_an_error_that_lists_the_names) {
 
 TEST(Config, nonsense_names_its_variable) {
   for (const char* variable : {"SOFTNPU_DEVICES=many", "SOFTNPU_DEVICES=65", "SOFTNPU_MEMORY=lots", "SOFTNPU_ASYNC=2",
-                               "SOFTNPU_THREADS=0", "SOFTNPU_WORKSPACE=some", "SOFTNPU_STRICT=yes"}) {
+                               "SOFTNPU_THREADS=0", "SOFTNPU_WORKSPACE=some", "SOFTNPU_STRICT=yes", "SOFTNPU_STRICT=2",
+                               "SOFTNPU_HOSTILE=yes", "SOFTNPU_HOSTILE=-1"}) {
     const std::string init = report({variable}).first, name(variable, strchr(variable, '='));
     EXPECT_NE(init.substr(0, 2), "0 ");
     EXPECT_NE(init.find(name), std::string::npos) << init;

@@ -115,12 +115,42 @@ TEST(Window, shrinks_under_an_address_space_limit_and_serves_all_cards) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-CHILD(strict_memory) {
+CHILD(strange_memory) {
   if (aclrtSetDevice(0) != 0) return 1;
   void* memory = allocate(0, 4096);
-  return static_cast<unsigned char>(*kernel_address(memory)) == 0xa5 ? 0 : 2;
+  return static_cast<unsigned char>(*kernel_address(memory)) == 0xff ? 0 : 2;
 }
 
-TEST(StrictMemory, is_filled_with_a_pattern) {
-  EXPECT_EQ(test::Child("strict_memory", {"SOFTNPU_STRICT=1"}).wait(), 0);
+TEST(HostileMemory, is_filled_with_a_pattern) {
+  EXPECT_EQ(test::Child("strange_memory", {"SOFTNPU_HOSTILE=1"}).wait(), 0);
+}
+
+// A kernel that writes behind its tensor, in a block of a whole number of pages and in one that leaves some of its
+// last.
+CHILD(stray_writes) {
+  if (aclrtSetDevice(0) != 0) return 1;
+  for (const size_t bytes : {size_t{2} << 20, size_t{100}}) {
+    void* memory = allocate(0, bytes);
+    const size_t usable = (bytes + 31) / 32 * 32;
+    if (aclrtSynchronizeDevice() != 0) return 2;
+    kernel_address(memory)[usable + 3] = 1;
+    test::tell(aclrtSynchronizeDevice() != 0 ? aclGetRecentErrMsg() : "not found");
+    if (aclrtSynchronizeDevice() != 0) return 3;  // said once
+    kernel_address(memory)[usable] = 1;
+    test::tell(aclrtFree(memory) != 0 ? aclGetRecentErrMsg() : "not found");
+    if (aclrtFree(memory) != 0) return 4;
+  }
+  return 0;
+}
+
+TEST(StrictMemory, writes_behind_an_allocation_are_found) {
+  test::Child child("stray_writes", {"SOFTNPU_STRICT=calls"});
+  for (const char* function : {"aclrtSynchronizeDevice", "aclrtFree", "aclrtSynchronizeDevice", "aclrtFree"}) {
+    const std::string text = child.hear();
+    EXPECT_NE(text.find(function), std::string::npos) << text;
+    EXPECT_NE(text.find("devPtr"), std::string::npos) << text;
+    EXPECT_NE(text.find(function == std::string("aclrtFree") ? "up to 1 bytes" : "up to 4 bytes"), std::string::npos)
+        << text;
+  }
+  EXPECT_EQ(child.wait(), 0);
 }
