@@ -85,15 +85,10 @@ struct Thread {
   }
 };
 
-// The protocol's functions ask for it seven times a call, so they look at a pointer that costs no call of the loader.
-thread_local constinit Thread* t_thread __attribute__((tls_model("initial-exec"))) = nullptr;
-
-[[gnu::noinline]] Thread& start_thread() {
-  static thread_local Thread owner;
-  return *(t_thread = &owner);
+Thread& thread() {
+  static thread_local Thread t;
+  return t;
 }
-
-Thread& thread() { return t_thread ? *t_thread : start_thread(); }
 
 // A call of the cache's own functions in a recording: they have no code to give, so 1 stands for yes.
 template <class Body>
