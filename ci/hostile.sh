@@ -13,7 +13,7 @@ run() {
 }
 
 if [ "${1:-}" != all ]; then
-  TASK_QUEUE_ENABLE=0 run --part 1/12 test/ops/test_opinfo.py "$@"
+  TASK_QUEUE_ENABLE=0 run --part 1/6 test/ops/test_opinfo.py "$@"
   TASK_QUEUE_ENABLE=2 run --part 1/6 test/custom_ops/test_custom_ops.py -k test_result "$@"
   TASK_QUEUE_ENABLE=2 run test/python/test_training.py test/optim/test_fused_optimizers.py "$@"
 else

@@ -4,8 +4,6 @@
 
 #include <atomic>
 
-#include "config.h"
-
 namespace softnpu {
 
 namespace {
@@ -25,17 +23,11 @@ uint64_t draw() noexcept {
 
 }  // namespace
 
-bool hostile() noexcept {
-  static const bool value = config().hostile != 0;
-  return value;
-}
-
 uint32_t by_chance(uint32_t bound) noexcept {
   return hostile() ? static_cast<uint32_t>((draw() >> 32) * bound >> 32) : 0;
 }
 
 bool out_of_favour(const char* name) noexcept {
-  if (!hostile()) return false;
   static thread_local uint64_t t_questions = 0;
   uint64_t hash = t_questions++ / 64 + config().hostile;
   for (; *name; ++name) hash = mix(hash ^ static_cast<unsigned char>(*name));

@@ -12,15 +12,21 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "config.h"
+
 #pragma GCC visibility push(default)
 namespace softnpu {
 
-bool hostile() noexcept;
+// Whoever is on the path of a launch asks this first.
+inline bool hostile() noexcept {
+  static const bool value = config().hostile != 0;
+  return value;
+}
 
 // A number below `bound`, 0 when not hostile.
 uint32_t by_chance(uint32_t bound) noexcept;
 
-// Whether the answer for `name` is no for the time being: one name in four, for 64 questions of this thread.
+// When hostile, whether the answer for `name` is no for the time being: one name in four, for 64 questions of a thread.
 bool out_of_favour(const char* name) noexcept;
 
 // Now and then, some time: mostly tens of microseconds, seldom milliseconds.

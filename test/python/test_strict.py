@@ -110,6 +110,22 @@ def test_two_ranks_with_scaled_gradients(strict):
     assert strict(RANKS).count("device='npu:") == 2
 
 
+def test_many_gradients_are_unscaled_in_parts(strict):
+    code = """
+gradients = [torch.full((2,), 4.0, device="npu") for _ in range(600)]
+for bad in (None, 0, 250, 599):
+    found = torch.zeros(1, device="npu")
+    if bad is not None:
+        gradients[bad].fill_(float("inf"))
+    torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, torch.full((), 0.5, device="npu"))
+    assert found.item() == (bad is not None), bad
+    if bad is None:
+        assert all((g == 2).all() for g in gradients)
+print("done")
+"""
+    assert "done" in strict(code)
+
+
 def example(folder, program, *arguments):
     environment = {**os.environ, "SOFTNPU_STRICT": "1"}
     command = [sys.executable, EXAMPLES / program, *arguments]

@@ -110,7 +110,7 @@ template <class Same>
 aclOpExecutor* lookup(uint64_t hash, const Same& same, uint64_t* workspace_size) {
   Thread& t = thread();
   if (!t.open || !workspace_size || forked()) return nullptr;
-  if (by_chance(16) == 1) return nullptr;
+  if (hostile() && by_chance(16) == 1) return nullptr;
   const auto plan = t.plans.find(hash);
   if (plan == t.plans.end() || !same(plan->second->key)) return nullptr;
   Call* call = plan->second->take();
@@ -173,7 +173,7 @@ using namespace softnpu::kernels;
 SOFTNPU_EXPORT bool CanUsePTACache(const char* operator_name) {
   return cache::recorded("CanUsePTACache", [&] {
     if (softnpu::recording() && operator_name) softnpu::note_json("name", std::string("\"") + operator_name + "\"");
-    return operator_name != nullptr && !softnpu::out_of_favour(operator_name);
+    return operator_name != nullptr && !(softnpu::hostile() && softnpu::out_of_favour(operator_name));
   });
 }
 

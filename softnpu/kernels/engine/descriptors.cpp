@@ -13,8 +13,8 @@ namespace softnpu::kernels {
 namespace {
 
 constexpr size_t kMostDimensions = 8;
-// The official client splits at 12 to 50 tensors over all lists, by operator.
-constexpr size_t kMostListed = 50;
+// The official client splits at 12 to 50 tensors over all lists, by operator, and at 250 gradients to be unscaled.
+constexpr size_t kMostListed = 50, kMostUnscaled = 250;
 
 struct Format {
   aclFormat format;
@@ -88,19 +88,21 @@ void check_descriptor(std::string_view argument, const aclTensor& t, bool writte
 }
 
 void check_list_lengths(const Call& call) {
-  if (!std::string_view(call.op.name).starts_with("aclnnForeach")) return;
+  const std::string_view op = call.op.name;
+  if (!op.starts_with("aclnnForeach")) return;
+  const size_t most = op == "aclnnForeachNonFiniteCheckAndUnscale" ? kMostUnscaled : kMostListed;
   std::set<const void*> listed;  // in-place lists come twice
   for (size_t i = 0; i < call.values.size(); i++) {
     const auto* list = std::get_if<std::vector<Tensor>>(&call.values[i]);
     if (!list) continue;
     for (const Tensor& t : *list)
       if (t.defined()) listed.insert(t.numel() ? t.const_data_ptr() : &t);
-    if (listed.size() <= kMostListed) continue;
+    if (listed.size() <= most) continue;
     const auto name = call.argument(i);
     fail(ACLNN_ERR_PARAM_INVALID,
          "with argument '%.*s' the call has more than %zu tensors in its lists: split them into several calls "
          "(SOFTNPU_STRICT)",
-         static_cast<int>(name.size()), name.data(), kMostListed);
+         static_cast<int>(name.size()), name.data(), most);
   }
 }
 
