@@ -47,6 +47,13 @@ const char* advice(int code) {
       return "The NPU's work was aborted (torch.npu.stop_device). Restart the card before using it again.";
     case ACL_ERROR_RT_LOST_HEARTBEAT:
       return "A process or card that takes part in this work is gone; the text below names it. Look for its own error.";
+    case ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR:
+    case ACL_ERROR_RT_SUSPECT_DEVICE_MEM_ERROR:
+      return "The NPU's memory has an error that it could not mend (ECC). What was computed since is not to be "
+             "trusted: end "
+             "the process, go back to a checkpoint, and look at the card with `npu-smi info -t ecc -i ID`.";
+    case ACL_ERROR_RT_LINK_ERROR:
+      return "The link between NPUs failed. Look at it with `hccn_tool`, and restart the processes of all ranks.";
     case ACL_ERROR_RT_DRV_INTERNAL_ERROR:
       return "The NPU stopped answering. Look at its state with `npu-smi info`, and restart the process.";
     default:

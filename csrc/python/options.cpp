@@ -26,6 +26,20 @@ void bind_options(py::module_& module) {
                uint64_t actual = 0;
                NPU_CHECK(set(limit, &actual));
              }));
+  module.def("device_limit", wrap_pybind_function_no_gil([](int device, int type) {
+               using Get = decltype(::aclrtGetDeviceResLimit);
+               auto* const get = reinterpret_cast<Get*>(acl::runtime_symbol("aclrtGetDeviceResLimit"));
+               TORCH_CHECK_NOT_IMPLEMENTED(get, "This version of CANN cannot limit the cores of a card.");
+               uint32_t value = 0;
+               NPU_CHECK(get(device, static_cast<aclrtDevResLimitType>(type), &value));
+               return value;
+             }));
+  module.def("set_device_limit", wrap_pybind_function_no_gil([](int device, int type, uint32_t value) {
+               using Set = decltype(::aclrtSetDeviceResLimit);
+               auto* const set = reinterpret_cast<Set*>(acl::runtime_symbol("aclrtSetDeviceResLimit"));
+               TORCH_CHECK_NOT_IMPLEMENTED(set, "This version of CANN cannot limit the cores of a card.");
+               NPU_CHECK(set(device, static_cast<aclrtDevResLimitType>(type), value));
+             }));
   module.def("convolution_math_type", wrap_pybind_function([] { return int{ops::convolution_math_type()}; }));
   module.def("set_convolution_math_type", wrap_pybind_function([](int type) { ops::set_convolution_math_type(type); }));
   module.def("set_product_math_type", wrap_pybind_function([](int type) { ops::set_product_math_type(type); }));

@@ -24,8 +24,12 @@ int checked_option(aclSysParamOpt option) {
   return option;
 }
 
-void check_value(int64_t value) {
-  if (value != 0 && value != 1) fail(ACL_ERROR_RT_PARAM_INVALID, "value %lld is neither 0 nor 1", (long long)value);
+// The official client has four levels of determinism (torch_npu.npu.set_deterministic_level), which it hands on as they
+// are.
+void check_value(aclSysParamOpt option, int64_t value) {
+  const int64_t highest = option == ACL_OPT_DETERMINISTIC ? 3 : 1;
+  if (value < 0 || value > highest)
+    fail(ACL_ERROR_RT_PARAM_INVALID, "value %lld is not between 0 and %lld", (long long)value, (long long)highest);
 }
 
 struct CompileOptions {
@@ -46,7 +50,7 @@ void check_compile_option(aclCompileOpt option) {
 }  // namespace
 
 void set_process_parameter(aclSysParamOpt option, int64_t value) {
-  check_value(value);
+  check_value(option, value);
   g_parameters[checked_option(option)] = value;
 }
 
@@ -57,7 +61,7 @@ int64_t checked_process_parameter(aclSysParamOpt option) {
 }
 
 void set_context_parameter(Context& context, aclSysParamOpt option, int64_t value) {
-  check_value(value);
+  check_value(option, value);
   context.parameters[checked_option(option)] = value;
 }
 

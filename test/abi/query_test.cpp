@@ -63,7 +63,7 @@ TEST(Query, system_parameter_is_unset_until_it_is_set) {
   ASSERT_OK(ACL(aclrtSetSysParamOpt)(ACL_OPT_DETERMINISTIC, 1));
   ASSERT_OK(ACL(aclrtGetSysParamOpt)(ACL_OPT_DETERMINISTIC, &value));
   EXPECT_EQ(value, 1);
-  ASSERT_OK(ACL(aclrtSetSysParamOpt)(ACL_OPT_DETERMINISTIC, 0));
+  for (int64_t level : {3, 2, 1, 0}) EXPECT_OK(ACL(aclrtSetSysParamOpt)(ACL_OPT_DETERMINISTIC, level));
   EXPECT_EQ(ACL(aclrtSetSysParamOpt)(static_cast<aclSysParamOpt>(77), 0), ACL_ERROR_RT_PARAM_INVALID);
   EXPECT_EQ(ACL(aclrtSetSysParamOpt)(ACL_OPT_DETERMINISTIC, 5), ACL_ERROR_RT_PARAM_INVALID);
 }

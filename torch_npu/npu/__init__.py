@@ -7,6 +7,8 @@ from torch._C import AcceleratorError as AcceleratorError, OutOfMemoryError as O
 
 from torch_npu.npu import amp as amp, memory as memory, nvtx as nvtx, random as random, streams as streams, utils as utils
 from torch_npu.npu.autocast_utils import *  # noqa: F403
+from torch_npu.npu.core_limits import *  # noqa: F403
+from torch_npu.npu.deterministic import *  # noqa: F403
 from torch_npu.npu.devices import *  # noqa: F403
 from torch_npu.npu.devices import (
     _get_device_index as _get_device_index,

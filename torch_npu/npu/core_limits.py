@@ -1,0 +1,49 @@
+"""How many of a card's cores the operators of this process may use: torch.npu.get_device_limit, set_device_limit."""
+
+from __future__ import annotations
+
+from torch_npu import _C
+from torch_npu.npu import devices
+
+__all__ = ["get_device_limit", "set_device_limit"]
+
+_CUBE, _VECTOR = 0, 1  # aclrtDevResLimitType
+_was_set = False
+
+
+def _checked(device: int) -> int:
+    if not isinstance(device, int):
+        raise TypeError(f"device must be an int, but got {type(device).__name__}")
+    if not 0 <= device < devices.device_count():
+        raise AssertionError("Invalid device id")
+    devices.init()
+    return device
+
+
+def get_device_limit(device: int) -> dict[str, int]:
+    """The cores of a card that operators may use: `{"cube_core_num": 24, "vector_core_num": 48}`."""
+    device = _checked(device)
+    return {"cube_core_num": _C.device_limit(device, _CUBE), "vector_core_num": _C.device_limit(device, _VECTOR)}
+
+
+def set_device_limit(device: int, cube_num: int = -1, vector_num: int = -1) -> None:
+    """Limits the cores of a card, -1 leaves a number as it is. Once in a process: later calls are errors, as with the official plugin.
+
+    softnpu keeps the numbers and computes as before.
+    """
+    global _was_set
+    device = _checked(device)
+    for name, number in (("cube_num", cube_num), ("vector_num", vector_num)):
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise TypeError(f"{name} must be an int, but got {type(number).__name__}")
+        if number < 1 and number != -1:
+            raise ValueError(f"{name} must be 1 or more, or -1, got {number}")
+    if cube_num == vector_num == -1:
+        raise ValueError("set_device_limit: give cube_num or vector_num")
+    if _was_set:
+        raise RuntimeError("set_device_limit was called before; it can be called once in a process")
+    if cube_num != -1:
+        _C.set_device_limit(device, _CUBE, cube_num)
+    if vector_num != -1:
+        _C.set_device_limit(device, _VECTOR, vector_num)
+    _was_set = True
