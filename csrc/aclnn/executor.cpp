@@ -19,6 +19,7 @@
 #include "runtime/stream.h"
 #include "runtime/task_queue.h"
 #include "runtime/task_scratch.h"
+#include "runtime/toolkit.h"
 
 namespace npu::ops {
 
@@ -106,16 +107,19 @@ class CacheScope {
 };
 
 // Note [Word 0]: names the operator, an aligned address of 48 bits; the bits above mix the types of the tensors and
-// which are empty, and the lowest one says whether torch asked for deterministic algorithms when the operator was
-// called. So executors of both kinds live side by side in the cache, a call keeps its kind on its way through the task
-// queue, and the provider, which has one switch, is told only when one is built.
-constexpr uint64_t kDeterministic = 1;
+// which are empty, and the lowest two say at which level torch asked for deterministic algorithms when the operator was
+// called, 0 for not at all. So executors of every kind live side by side in the cache, a call keeps its kind on its way
+// through the task queue, and the provider, which has one switch, is told only when one is built.
+constexpr uint64_t kDeterminism = 3;
 
-uint64_t deterministic_bit() { return at::globalContext().deterministicAlgorithms() ? kDeterministic : 0; }
+uint64_t deterministic_bits() {
+  return at::globalContext().deterministicAlgorithms() ? static_cast<uint64_t>(deterministic_level()) & kDeterminism
+                                                       : 0;
+}
 
 void tell_determinism(uint64_t word) {
   static std::atomic<int> told{-1};
-  const int wanted = static_cast<int>(word & kDeterministic);
+  const int wanted = static_cast<int>(word & kDeterminism);
   if (told.exchange(wanted) == wanted || !acl::api().aclrtSetSysParamOpt) return;
   NPU_CHECK(acl::api().aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, wanted));
 }
@@ -225,7 +229,7 @@ bool has_op(const char* name) { return acl::available() && acl::op_symbol(name) 
 
 C10_ALWAYS_INLINE static void launch_untraced(AclOp& op, PhaseOne phase_one, Packer& a) {
   if (C10_UNLIKELY(!op.phase_two)) resolve(op);
-  a.words[0] |= deterministic_bit();
+  a.words[0] |= deterministic_bits();
   const aclrtStream stream = current_stream_handle();
   const int level = task_queue::level();
   if (C10_UNLIKELY(level == 2) && known_types().contains(a.words[0])) return push_packed(op, phase_one, a, stream);
@@ -262,7 +266,7 @@ std::vector<std::vector<int64_t>> launch_and_read_shapes(AclOp& op, PhaseOne pha
   if (C10_UNLIKELY(!op.phase_two)) resolve(op);
   const auto ordered = formats::order(a);
   task_queue::drain();
-  tell_determinism(deterministic_bit());
+  tell_determinism(deterministic_bits());
   Unpacker arguments(a.words.data() + 1, a.addresses.data());
   Prepared p;
   if (const int code = phase_one(op.phase_one, arguments, &p.workspace_size, &p.executor)) phase_one_failed(op, code);

@@ -26,6 +26,7 @@ void bind_options(py::module_& module) {
                uint64_t actual = 0;
                NPU_CHECK(set(limit, &actual));
              }));
+  module.def("set_deterministic_level", wrap_pybind_function([](int level) { set_deterministic_level(level); }));
   module.def("device_limit", wrap_pybind_function_no_gil([](int device, int type) {
                using Get = decltype(::aclrtGetDeviceResLimit);
                auto* const get = reinterpret_cast<Get*>(acl::runtime_symbol("aclrtGetDeviceResLimit"));

@@ -1,6 +1,7 @@
 #include "runtime/toolkit.h"
 
 #include <c10/util/Exception.h>
+#include <atomic>
 
 #include <map>
 #include <mutex>
@@ -77,5 +78,13 @@ std::string compile_option(aclCompileOpt option) {
   NPU_CHECK(aclGetCompileopt(option, value.data(), value.size()));
   return value.c_str();  // the size counts the terminating zero
 }
+
+namespace {
+constinit std::atomic<int> g_deterministic_level{1};
+}
+
+int deterministic_level() noexcept { return g_deterministic_level.load(std::memory_order_relaxed); }
+
+void set_deterministic_level(int level) { g_deterministic_level = level; }
 
 }  // namespace npu

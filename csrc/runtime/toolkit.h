@@ -19,4 +19,9 @@ void set_compile_option(aclCompileOpt option, const std::string& value);  // see
 std::string compile_option(
     aclCompileOpt option);  // what was set, else what the provider has; empty when it has nothing
 
+// What operators are told where torch asks for deterministic algorithms: 1, or CANN's levels 2 and 3. See Note [Word
+// 0].
+int deterministic_level() noexcept;
+void set_deterministic_level(int level);
+
 }  // namespace npu

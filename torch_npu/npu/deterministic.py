@@ -1,10 +1,23 @@
-"""Deterministic algorithms for a part of a network, forward and backward: torch.npu.enable_/disable_deterministic_with_backward."""
+"""Deterministic algorithms: their level, and a part of a network that has them in both passes (torch.npu.enable_deterministic_...)."""
 
 from __future__ import annotations
 
 import torch
 
-__all__ = ["disable_deterministic_with_backward", "enable_deterministic_with_backward"]
+from torch_npu import _C
+
+__all__ = ["disable_deterministic_with_backward", "enable_deterministic_with_backward", "set_deterministic_level"]
+
+
+def set_deterministic_level(level: int) -> None:
+    """0 is `torch.use_deterministic_algorithms(False)`, 1 is True, 2 and 3 are True with a level that CANN's operators are told.
+
+    softnpu's operators are deterministic at every level.
+    """
+    if not isinstance(level, int) or isinstance(level, bool) or not 0 <= level <= 3:
+        raise ValueError(f"set_deterministic_level: level must be 0, 1, 2 or 3, got {level!r}")
+    _C.set_deterministic_level(max(level, 1))
+    torch.use_deterministic_algorithms(level > 0)
 
 
 class _Switch(torch.autograd.Function):
