@@ -26,7 +26,8 @@ EXAMPLES = ROOT / "tools/api_examples"
 MODULES = {
     "torch_npu.npu": (
         "torch.npu",
-        [f"torch_npu.npu.{part}" for part in ("devices", "core_limits", "streams", "memory", "random", "autocast_utils", "npu_config", "deterministic")],
+        [f"torch_npu.npu.{part}" for part in ("devices", "core_limits", "streams", "memory", "random", "autocast_utils", "npu_config",
+                                              "deterministic")],
     ),
     "torch_npu.npu.mstx": ("torch.npu.mstx", ["torch_npu.npu.mstx"]),
     "torch_npu.npu.amp": ("torch.npu.amp", ["torch_npu.npu.amp"]),
