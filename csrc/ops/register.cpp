@@ -1,4 +1,4 @@
-#include "ops/register.h"
+#include "ops/composition.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -31,7 +31,18 @@ std::list<Registration>& registrations() {
   return *all;
 }
 
-// Operators that have been withdrawn, and what each of them would need. Filled once, when the provider is loaded.
+struct Composition {
+  const char *name, *overload;
+  Kernel kernel;
+};
+
+std::map<std::string, Composition>& compositions() {
+  static auto* all = new std::map<std::string, Composition>;
+  return *all;
+}
+
+// Operators that have been withdrawn for the CPU, and what each of them would need. Filled once, when the provider is
+// loaded.
 std::map<std::string, std::string>& withdrawn() {
   static auto* all = new std::map<std::string, std::string>;
   return *all;
@@ -43,6 +54,10 @@ std::string first_absent(const char* names) {
   for (std::string name; stream >> name;)
     if (!acl::op_symbol(name.c_str())) return name;
   return "";
+}
+
+std::string full_name(const char* name, const char* overload) {
+  return *overload ? std::string(name) + "." + overload : name;
 }
 
 c10::RegistrationHandleRAII implement(c10::DispatchKey key, const char* name, const char* overload,
@@ -63,11 +78,21 @@ bool composition_may_refuse(const c10::OperatorHandle& op) {
 }
 
 void withdraw_missing_ops() {
-  std::erase_if(registrations(), [](const Registration& r) {
+  std::vector<std::string> taken_over;
+  std::erase_if(registrations(), [&](const Registration& r) {
     if (!r.withdrawable) return false;
     auto absent = first_absent(r.acl);
-    return !absent.empty() && withdrawn().emplace(r.name, std::move(absent)).second;
+    if (absent.empty()) return false;
+    if (compositions().count(r.name))
+      taken_over.push_back(r.name);
+    else
+      withdrawn().emplace(r.name, std::move(absent));
+    return true;
   });
+  for (const auto& name : taken_over) {
+    auto& [base, overload, kernel] = compositions().at(name);
+    register_manual(base, overload, std::move(kernel), "");
+  }
   for (const auto& [name, absent] : withdrawn()) {
     const auto dot = name.find('.');
     const auto operator_name = name.substr(0, dot), overload = dot == name.npos ? "" : name.substr(dot + 1);
@@ -81,10 +106,6 @@ void withdraw_missing_ops() {
 
 [[maybe_unused]] const bool g_at_init = (at_init(withdraw_missing_ops), true);
 
-std::string full_name(const char* name, const char* overload) {
-  return *overload ? std::string(name) + "." + overload : name;
-}
-
 }  // namespace
 
 void register_op(const char* name, const char* overload, Kernel kernel, const char* acl) {
@@ -97,6 +118,10 @@ void register_manual(const char* name, const char* overload, Kernel kernel, cons
   registrations().push_back(
       {full_name(name, overload), acl, false,
        implement(c10::DispatchKey::PrivateUse1, name, overload, std::move(kernel.function), kernel.signature)});
+}
+
+void register_composition(const char* name, const char* overload, Kernel kernel) {
+  compositions().emplace(full_name(name, overload), Composition{name, overload, std::move(kernel)});
 }
 
 void register_op_as(c10::DispatchKey key, const char* name, const char* overload, c10::KernelFunction kernel,

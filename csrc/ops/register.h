@@ -1,10 +1,11 @@
 // Where kernels register, and what becomes of those whose aclnn operators the provider lacks.
 //
 // Note [Operators that the provider lacks]: a wrapper made from a table calls exactly the operators of its row. It is
-// withdrawn when the provider is loaded if one of them is absent, and torch's composition or the CPU fallback takes
-// over. What a hand-written kernel calls may depend on its arguments, so it stays; NPU_EXEC of an absent operator
-// throws MissingOp, which the registered kernel catches, and this call is computed on the CPU. A kernel therefore
-// launches what may be absent before it changes anything that the CPU is to read. Neither has a check on the hot path.
+// withdrawn when the provider is loaded if one of them is absent. A composition of operators that every provider has
+// takes over if there is one (composition.h), else torch's own, or the CPU fallback. What a hand-written kernel calls
+// may depend on its arguments, so it stays; NPU_EXEC of an absent operator throws MissingOp, which the registered
+// kernel catches, and this call is computed on the CPU. A kernel therefore launches what may be absent before it
+// changes anything that the CPU is to read. Neither has a check on the hot path.
 #pragma once
 
 #include <ATen/core/boxing/KernelFunction.h>

@@ -20,11 +20,12 @@ class Comparer:
         self.seconds, self.worker = seconds, None
         self.environment = {**os.environ, "TORCH_NPU_FALLBACK_CPU_DISABLE": "0" if fallback else "1", "SOFTNPU_TRACE": "1"}
 
-    def compare(self, op: str, dtype: str, limit: int | None, database: str = "ops") -> dict:
-        """{"checks": ..., "missing": ..., "launched": ..., "seconds": ...}; at most `limit` samples of each check."""
+    def compare(self, op: str, dtype: str, limit: int | None, database: str = "ops", tolerances: dict[str, float] | None = None) -> dict:
+        """{"checks": ..., "missing": ..., "launched": ..., "seconds": ...}; at most `limit` samples of each check. `tolerances` (atol,
+        rtol) are in place of the database's."""
         try:
             self.worker = self.worker or Worker(COMMAND, self.environment)
-            return self.worker.ask({"database": database, "op": op, "dtype": dtype, "limit": limit}, self.seconds)
+            return self.worker.ask({"database": database, "op": op, "dtype": dtype, "limit": limit, "tolerances": tolerances}, self.seconds)
         except (TimeoutError, ChildProcessError, BrokenPipeError) as error:
             self.stop()
             failure = {"status": "hang" if isinstance(error, TimeoutError) else "crash", "samples": 0, "detail": str(error), "random": 0}

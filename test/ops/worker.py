@@ -51,6 +51,8 @@ for line in sys.stdin:
     start = time.monotonic()
     database = large_inputs if request["op"].startswith(large_inputs.PREFIX) else DATABASES[request["database"]]
     comparison = database.Comparison(request["op"], getattr(torch, request["dtype"]), request["limit"])
+    if request.get("tolerances"):
+        comparison.tolerances = request["tolerances"]
     checks = {name: asdict(result) for name, result in comparison.run().items()}
     answer({"checks": checks, "missing": sorted(torch_npu.utils.fallback_counts()),
             "fallback_calls": torch_npu.utils.fallback_counts(), "launched": launched(),

@@ -9,7 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/calls"))
-from recording import Call, form_of, is_contiguous, lines, load, normal  # noqa: E402
+from compare import kind  # noqa: E402
+from recording import Call, Region, form_of, is_contiguous, lines, load, normal  # noqa: E402
 
 PROGRAM = """
 import ctypes, torch, torch_npu
@@ -136,3 +137,14 @@ torch.npu.synchronize()"""
     assert [(a["d"], len(a["t"]), is_contiguous(a)) for ((_, a), _) in (line["a"] for line in found)] == [
         (0, 2, True), (1, 2, True), (0, 2, False), (0, 1, True)]
     assert not any(line["f"].startswith("aclrt") for line in lines(file))
+
+
+@pytest.mark.parametrize("copies, expected", [
+    (["copy d2h", "copy h2d"], "ours goes to the CPU"),
+    (["copy d2h"], "ours reads a number of the card"),  # to raise LinAlgError: the result stays where it is
+    (["copy h2d"], "ours makes more calls"),
+])
+def test_what_is_computed_on_the_cpu_comes_back(copies, expected):
+    official, ours = Region(), Region()
+    official.calls, ours.calls = [Call("aclnnSvd", [])], [Call("aclnnSvd", []), *(Call(name, []) for name in copies)]
+    assert kind(official, ours) == expected

@@ -58,12 +58,20 @@ Tensor index_grid(int64_t count, Dtype dtype, Layout layout, Device device, std:
       at::TensorOptions().dtype(dtype.value_or(at::kLong)).layout(layout).device(device).pinned_memory(pin_memory));
 }
 
+// The places of ones, row by row, where the provider has no operator for them.
+void places_of(const Tensor& triangle, const Tensor& out) { out.copy_(triangle.nonzero().t()); }
+
 Tensor tril_indices(int64_t row, int64_t col, int64_t offset, Dtype dtype, Layout layout, Device device,
                     std::optional<bool> pin_memory) {
   at::native::check_args(row, col, layout);
   auto out = index_grid(at::native::get_tril_size(row, col, offset), dtype, layout, device, pin_memory);
   CardGuard guard(out);
-  if (out.numel()) NPU_EXEC(softnpuTrilIndices, row, col, offset, out);
+  if (out.numel() == 0) return out;
+  static const bool has = has_op("softnpuTrilIndices");
+  if (has)
+    NPU_EXEC(softnpuTrilIndices, row, col, offset, out);
+  else
+    places_of(at::ones({row, col}, out.options().dtype(at::kFloat)).tril_(offset), out);
   return out;
 }
 
@@ -72,7 +80,12 @@ Tensor triu_indices(int64_t row, int64_t col, int64_t offset, Dtype dtype, Layou
   at::native::check_args(row, col, layout);
   auto out = index_grid(row * col - at::native::get_tril_size(row, col, offset - 1), dtype, layout, device, pin_memory);
   CardGuard guard(out);
-  if (out.numel()) NPU_EXEC(softnpuTriuIndices, row, col, offset, out);
+  if (out.numel() == 0) return out;
+  static const bool has = has_op("softnpuTriuIndices");
+  if (has)
+    NPU_EXEC(softnpuTriuIndices, row, col, offset, out);
+  else
+    places_of(at::ones({row, col}, out.options().dtype(at::kFloat)).triu_(offset), out);
   return out;
 }
 
@@ -95,8 +108,8 @@ NPU_REGISTER(range) {
   manual("aten::arange", "start_out", &arange_out);
   manual("aten::fill_", "Tensor", &fill_tensor);
   manual("aten::range", "out", &range_out);
-  manual("aten::tril_indices", "", &tril_indices, "softnpuTrilIndices");
-  manual("aten::triu_indices", "", &triu_indices, "softnpuTriuIndices");
+  manual("aten::tril_indices", "", &tril_indices);
+  manual("aten::triu_indices", "", &triu_indices);
 }
 
 }  // namespace npu::ops
