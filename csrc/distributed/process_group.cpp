@@ -108,6 +108,7 @@ void ProcessGroupHCCL::rebuild() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     communicators_.clear();
+    last_collective_.reset();
     ++generation_;
   }
   closed_ = false;
@@ -221,6 +222,16 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::watch(std::shared_ptr<Execution> exe
   return c10::make_intrusive<WorkHCCL>(rank_, std::move(execution), outputs, blocking_);
 }
 
+void ProcessGroupHCCL::wait_for_last_collective(Stream stream) {
+  std::shared_ptr<Execution> last;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    last = last_collective_;
+  }
+  // What is done needs no waiting, and would hand a failure on that has been told.
+  if (last && !(last->stream() == stream) && !last->is_done()) last->block(stream);
+}
+
 ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch launch) {
   check_usable();
   const c10::Device device = launch.outputs.empty() ? launch.inputs.at(0).device() : launch.outputs[0].device();
@@ -244,6 +255,7 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch launch) {
     execution->keep(launch.inputs);
     execution->keep(launch.outputs);
   }
+  wait_for_last_collective(stream);
   execution->begin(stream);
   {
     at::AutoDispatchBelowADInplaceOrView below_autograd;  // as for the collective itself
@@ -256,6 +268,10 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch launch) {
     if (launch.after) launch.after();
   }
   execution->end(stream, communicator);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    last_collective_ = execution;
+  }
   auto work = watch(std::move(execution), launch.inputs, launch.outputs);
   if (coalescing_) last_coalesced_ = work;
   return work;

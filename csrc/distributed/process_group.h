@@ -5,7 +5,9 @@
 // A collective that its caller waits for at once (async_op=False) runs on the current stream: no events, no hand-over.
 // Others run on a stream of the group, which first waits for the current one; work.wait() makes the stream that is
 // current then wait for it. Inputs and outputs are kept alive until it is waited for or done (execution.h), so that
-// the allocator does not give their memory away. Sends and receives have one stream per peer and direction: a send that
+// the allocator does not give their memory away. Calls on a communicator never overlap, whichever streams they are on:
+// one on another stream than its predecessor waits for it on the device, so a communicator sees what it would see on one
+// stream, the same order on every rank. Sends and receives have one stream per peer and direction: a send that
 // waits for its receiver must not hold up the receive behind it. HCCL is called through the task queue, behind the
 // operators that make its inputs.
 #pragma once
@@ -110,6 +112,7 @@ class ProcessGroupHCCL final : public c10d::Backend {
     std::function<void()> after{};
     bool barrier = false;
   };
+  void wait_for_last_collective(Stream stream);
   WorkPtr launch(Launch launch);
   WorkPtr coalesced(size_t count, const std::function<void(size_t)>& call);
   WorkPtr transfer(Tensors& tensors, int peer, bool sends);
@@ -154,6 +157,7 @@ class ProcessGroupHCCL final : public c10d::Backend {
   uint64_t generation_ = 0;  // of communicators: rises with rebuild()
   std::vector<Item> items_;  // of a batch, and its last collective: the thread that coalesces has them
   c10::intrusive_ptr<c10d::Work> last_coalesced_;
+  std::shared_ptr<Execution> last_collective_;  // guarded by mutex_; see Note [Streams of collectives]
   std::unique_ptr<Watchdog> watchdog_;
 };
 

@@ -90,10 +90,16 @@ void keep_backward_on_this_thread() {
     c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
 }
 
+// Infinities and NaNs as IEEE has them, on cards that could saturate instead.
+void keep_infinities() {
+  if (const auto set = acl::api().aclrtSetDeviceSatMode) NPU_CHECK(set(ACL_RT_OVERFLOW_MODE_INFNAN));
+}
+
 void bind(c10::DeviceIndex device) {
   init();
   keep_backward_on_this_thread();
   NPU_CHECK(acl::api().aclrtSetDevice(device));
+  if (!g_opened[device].load(std::memory_order_acquire)) keep_infinities();
   t_current.bound = device;
   g_opened[device].store(true, std::memory_order_release);
 }
