@@ -6,8 +6,8 @@
 // Others run on a stream of the group, which first waits for the current one; work.wait() makes the stream that is
 // current then wait for it. Inputs and outputs are kept alive until it is waited for or done (execution.h), so that
 // the allocator does not give their memory away. Calls on a communicator never overlap, whichever streams they are on:
-// one on another stream than its predecessor waits for it on the device, so a communicator sees what it would see on one
-// stream, the same order on every rank. Sends and receives have one stream per peer and direction: a send that
+// one on another stream than its predecessor waits for it on the device, so a communicator sees what it would see on
+// one stream, the same order on every rank. Sends and receives have one stream per peer and direction: a send that
 // waits for its receiver must not hold up the receive behind it. HCCL is called through the task queue, behind the
 // operators that make its inputs.
 #pragma once

@@ -8,7 +8,8 @@
 // operator wants
 //  - a mask to add ("pse") of full size in its last two dimensions, added to scores that are scaled: pse_type 0, which
 //    the second version of the operator has;
-//  - its operands with heads before the sequence (BNSD) or after it (BSND), as a projection leaves them; any strides do;
+//  - its operands with heads before the sequence (BNSD) or after it (BSND), as a projection leaves them; any strides
+//  do;
 //  - for causal attention from the first row (sparse_mode 2) a fixed triangle of 2048 x 2048 that hides.
 // It gives the maximum and the sum of each row's softmax, eight times over, which its backward operator takes.
 // torch.nn.functional.scaled_dot_product_attention, which stands at the autograd key, keeps both by way of
