@@ -101,7 +101,7 @@ struct OutOfDescriptors : std::runtime_error {
 
 void* open_library(const Choice& choice, const char* name) {
   const std::string file = choice.folder + "/" + name;
-  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* handle = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);  // CANN's libraries name symbols that few cards need
   if (handle) return handle;
   const char* reason = dlerror();
   if (is_out_of_descriptors())
@@ -179,7 +179,7 @@ std::vector<std::string> matching(const std::string& pattern) {
 std::vector<void*> open_operator_libraries(Library& lib) {
   std::vector<void*> libraries;
   const auto add_if_loadable = [&](const std::string& file) {
-    void* handle = exists(file) ? dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+    void* handle = exists(file) ? dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL) : nullptr;
     if (handle) libraries.push_back(handle);
   };
   const bool cann = lib.choice.provider == Provider::cann;

@@ -6,6 +6,7 @@
 
 #include "aclnn/op.h"
 #include "memory/caching_allocator.h"
+#include "ops/provider.h"
 
 namespace npu::ops {
 
@@ -82,12 +83,24 @@ void check_same_device(const char* op, std::initializer_list<const Tensor*> tens
   }
 }
 
+namespace {
+
+// A mask as the places that it marks: one list for each of its dimensions.
+void add_places(std::vector<std::optional<Tensor>>& indices, const Tensor& mask) {
+  const auto places = mask.nonzero();
+  for (int64_t d = 0; d < mask.dim(); d++) indices.emplace_back(places.select(1, d).contiguous());
+}
+
+}  // namespace
+
 std::vector<std::optional<Tensor>> indices_of(const Tensor& self, at::IOptTensorListRef indices) {
   std::vector<std::optional<Tensor>> result;
   result.reserve(indices.size());
   for (const at::OptionalTensorRef index : indices) {
     if (!index.has_value() || !index->defined())
       result.emplace_back();
+    else if (!on_softnpu() && (index->scalar_type() == at::kBool || index->scalar_type() == at::kByte))
+      add_places(result, index->to(self.device()));
     else
       result.emplace_back(index->device().is_cpu() ? index->to(self.device()) : *index);
   }

@@ -17,6 +17,7 @@
 #include "acl/check.h"
 #include "acl/config.h"
 #include "acl/library.h"
+#include "acl/runtime_symbol.h"
 #include "runtime/device_query.h"
 #include "runtime/stream.h"
 #include "runtime/task_queue.h"
@@ -90,10 +91,29 @@ void keep_backward_on_this_thread() {
     c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
 }
 
+// Infinities and NaNs as IEEE has them, on cards that could saturate instead.
+void keep_infinities() {
+  if (const auto set = acl::api().aclrtSetDeviceSatMode) NPU_CHECK(set(ACL_RT_OVERFLOW_MODE_INFNAN));
+}
+
+// An operator that hangs ends after the time that the official client gives one. set_op_timeout_ms changes it.
+void limit_operators() {
+  constexpr uint64_t kMicroseconds = 547'000'000;
+  using Set = decltype(::aclrtSetOpExecuteTimeOutV2);
+  auto* const set = reinterpret_cast<Set*>(acl::runtime_symbol("aclrtSetOpExecuteTimeOutV2"));
+  uint64_t actual = 0;
+  if (set) NPU_CHECK(set(kMicroseconds, &actual));
+}
+
 void bind(c10::DeviceIndex device) {
   init();
   keep_backward_on_this_thread();
   NPU_CHECK(acl::api().aclrtSetDevice(device));
+  if (!g_opened[device].load(std::memory_order_acquire)) {
+    keep_infinities();
+    static std::once_flag limited;
+    std::call_once(limited, limit_operators);
+  }
   t_current.bound = device;
   g_opened[device].store(true, std::memory_order_release);
 }

@@ -25,12 +25,35 @@ namespace {
 
 constexpr int kChildSeconds = 60;  // CANN needs several to open a card
 
+// Cards, and shares of cards as virtual machines see them.
 int count_device_nodes() {
-  glob_t nodes{};
   int count = 0;
-  if (glob("/dev/davinci[0-9]*", 0, nullptr, &nodes) == 0) count = static_cast<int>(nodes.gl_pathc);
-  globfree(&nodes);
+  for (const char* pattern : {"/dev/davinci[0-9]*", "/dev/vdavinci[0-9]*"}) {
+    glob_t nodes{};
+    if (glob(pattern, 0, nullptr, &nodes) == 0) count += static_cast<int>(nodes.gl_pathc);
+    globfree(&nodes);
+  }
   return count;
+}
+
+bool count_in_child(void* out, int) {
+  uint32_t count = 0;
+  const auto& api = acl::api();
+  if (api.aclInit(nullptr) != 0 || api.aclrtGetDeviceCount(&count) != 0) return false;
+  *static_cast<int*>(out) = static_cast<int>(count);
+  return true;
+}
+
+// Nodes cost nothing and leave the process free to fork. Where none has a known name, the runtime is asked once, in a
+// child, which sees what ASCEND_RT_VISIBLE_DEVICES says.
+int count_cards() {
+  const int nodes = count_device_nodes();
+  if (nodes > 0) return count_visible(config::visible_devices(), nodes);
+  static const int answer = [] {
+    int count = 0;
+    return ask_child(count_in_child, &count, sizeof(count), 0, kChildSeconds) ? count : 0;
+  }();
+  return answer;
 }
 
 // DeviceProperties in a form that can cross a pipe.
@@ -111,7 +134,7 @@ int count_visible(const std::optional<std::string>& visible, int existing) {
 c10::DeviceIndex count_devices() {
   int count = 0;
   if (acl::provider() == acl::Provider::cann) {
-    count = count_visible(config::visible_devices(), count_device_nodes());
+    count = count_cards();
   } else {
     uint32_t answer = 0;
     if (acl::api().aclrtGetDeviceCount(&answer) == 0) count = static_cast<int>(answer);

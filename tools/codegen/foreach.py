@@ -5,7 +5,8 @@ take (mixed types, shapes or cards, integers) go to upstream's loop over the ele
 element `each`, if results are not like the first list.
 
 A launch takes 48 tensors: the official client was seen to send no more, counting the lists that an operator reads and
-writes, in-place ones once, and lists of numbers as lists for some operators. Here they always count.
+writes, in-place ones once, and lists of numbers as lists for some operators. Here they count, unless a line says
+`numbers: free`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torchgen.model import BackendIndex, NativeFunction, SchemaKind
 from .tables import Row
 
 MOST = 48
-KEYS = {"op", "acl", "args", "out"}
+KEYS = {"op", "acl", "args", "out", "numbers"}
 
 
 def lists(f: NativeFunction) -> list[str]:
@@ -36,7 +37,8 @@ def body(entry: Row, f: NativeFunction, call, slow: BackendIndex) -> str:
     sliced = [a.name for a in f.func.arguments.flat_all if str(a.type) in ("Tensor[]", "Scalar[]")] + ["out"]
     parts = [a if a not in sliced else "part(self)" if inplace and a == "out" else "part(at::TensorList(out))" if a == "out" else f"part({a})"
              for a in arguments]
-    count = len({a for a in parts if a.startswith("part(")})
+    free = {f"part({n})" for n in numbers} if entry.get("numbers") == "free" else set()
+    count = len({a for a in parts if a.startswith("part(")} - free)
     loop = [f"  constexpr size_t most = {MOST // count};", f"  for (size_t at = 0; at < {operands[0]}.size(); at += most) {{",
             "    const auto part = [&](auto list) { return list.slice(at, std::min(most, list.size() - at)); };",
             "    " + call(entry, entry["acl"], parts), "  }"]

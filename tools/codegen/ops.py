@@ -37,7 +37,7 @@ from torchgen.model import BackendIndex, DispatchKey, NativeFunction, NativeFunc
 from . import aclnn, custom, foreach, layouts, tables
 from .tables import Row
 
-KEYS = {"op", "acl", "args", "fast", "scalar", "scalar_args", "inplace", "inplace_args", "inplace_scalar", "number_first", "out", "into", "before", "after", "cpu_scalars", "meta", "exact", "distinct"}
+KEYS = {"op", "acl", "args", "fast", "scalar", "scalar_args", "inplace", "inplace_args", "inplace_scalar", "number_first", "out", "into", "before", "after", "cpu_scalars", "meta", "exact", "distinct", "instead"}
 
 KEYS_OF = {"structured": KEYS, "functions": KEYS, "foreach": foreach.KEYS, "custom": custom.KEYS, "refused": custom.REFUSED_KEYS}
 
@@ -78,6 +78,22 @@ class Generator:
             raise entry.fail(f"{acl} takes {len(want)} arguments ({', '.join(a.name for a in want)}), got {arguments}")
         return f"NPU_EXEC({acl}, {', '.join(arguments)});"
 
+    def launch(self, entry: Row, arguments: list[str]) -> str:
+        """The call of `acl`, or what stands `instead` of it where its condition holds."""
+        usual = self.call(entry, entry["acl"], arguments)
+        other = entry.get("instead")
+        if not other:
+            return usual
+        if set(other) not in ({"when", "acl", "args"}, {"when", "acl", "launch"}):
+            raise entry.fail("instead needs when, acl and either args or launch", "instead")
+        taken = f"{other['launch']};" if "launch" in other else self.call(entry, other["acl"], other["args"])
+        return f"if ({other['when']}) {{ {taken} }} else {{ {usual} }}"
+
+    @staticmethod
+    def names_of(entry: Row, *keys: str) -> str:
+        names = [entry[key] for key in keys if key in entry] + ([entry["instead"]["acl"]] if "instead" in entry else [])
+        return " ".join(dict.fromkeys(" ".join(names).split()))
+
     # ---- structured ----
 
     def structured(self, entry: Row) -> list[Wrapper]:
@@ -97,7 +113,7 @@ class Generator:
         binary = [a.name for a in inputs if a.type.is_tensor_like() and not a.type.is_list_like() and not a.type.is_nullable()]
         op_class = f"Op<at::meta::structured_{meta.name(group)}, {outputs}>"
         header = f"ATen/ops/{group.root_name}_meta.h"
-        acl = " ".join(entry[k] for k in ("acl", "scalar", "inplace", "inplace_scalar", "number_first") if k in entry)
+        acl = self.names_of(entry, "acl", "scalar", "inplace", "inplace_scalar", "number_first")
 
         # Launch on the outputs that the meta function asked for.
         with native_function_manager(group):
@@ -126,7 +142,7 @@ class Generator:
             if iterator and len(binary) > 1:
                 place = [f"on_device({a}, op.common_dtype())" if a in binary[1:] else a for a in place]
             lines.append(f"  if (op.is_inplace()) {{ {self.call(entry, entry['inplace'], place)} return; }}")
-        lines.append("  " + self.call(entry, entry["acl"], placed))
+        lines.append("  " + self.launch(entry, placed))
         if entry.get("after"):
             lines.append(f"  {entry['after']};")
         code = f"using {ident}_op = {op_class};\nstatic void {ident}_launch({ident}_op& op{parameters}) {{\n"
@@ -280,7 +296,7 @@ class Generator:
         lines = [f"  at::assert_no_overlap({g}, {n});" for g in given for n in inputs] if entry.get("distinct") else []
         lines += [f"  Target target{i}({g}, {rule}{more});" for i, (g, rule) in enumerate(zip(given, self.rules(entry, outs, "into" if "into" in entry else "out")))]
         bind = " ".join(f"const Tensor& {o} = target{i}.tensor();" for i, o in enumerate(outs))
-        lines.append(f"  {{ {bind} {self.call(entry, entry['acl'], entry.get('args') or names + outs)} }}")
+        lines.append(f"  {{ {bind} {self.launch(entry, entry.get('args') or names + outs)} }}")
         lines += [f"  target{i}.finish();" for i in range(len(given))]
         lines.append(f"  return {given[0]};" if len(given) == 1 else f"  return std::forward_as_tuple({', '.join(given)});")
         return lines
@@ -296,7 +312,7 @@ class Generator:
         name, kind = f.func.name, f.func.kind()
         symbol = f"{name.name.base}_{name.overload_name}".strip("_") + f"_{kind.name}"
         body = "\n".join(self.guard(entry, f) + lines)
-        acl = " ".join(entry[k] for k in ("acl", "inplace") if k in entry)
+        acl = self.names_of(entry, "acl", "inplace")
         return Wrapper(f"aten::{name.name}", name.overload_name, symbol, f"static {declaration(f, symbol)} {{\n{body}\n}}\n", acl)
 
     def function_wrapper(self, entry: Row, f: NativeFunction) -> Wrapper:
@@ -305,10 +321,10 @@ class Generator:
         if kind is SchemaKind.functional:
             outs = self.output_names(f)
             lines = [f"  Tensor {o} = make({rule});" for o, rule in zip(outs, self.rules(entry, outs))]
-            lines.append("  " + self.call(entry, entry["acl"], entry.get("args") or names + outs))
+            lines.append("  " + self.launch(entry, entry.get("args") or names + outs))
             lines.append(f"  return {outs[0]};" if len(outs) == 1 else f"  return std::make_tuple({', '.join(outs)});")
         elif kind is SchemaKind.inplace:
-            lines = self.no_overlap(f) + ["  " + self.call(entry, entry["acl"], entry.get("args") or names)]
+            lines = self.no_overlap(f) + ["  " + self.launch(entry, entry.get("args") or names)]
             lines += ["  return self;"] if f.func.returns else []
         elif kind is SchemaKind.out:
             given = [a.name for a in f.func.arguments.out]

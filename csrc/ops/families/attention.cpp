@@ -8,14 +8,18 @@
 // operator wants
 //  - a mask to add ("pse") of full size in its last two dimensions, added to scores that are scaled: pse_type 0, which
 //    the second version of the operator has;
-//  - its operands dense, with heads before the sequence (BNSD) or after it (BSND), as a projection leaves them;
+//  - its operands with heads before the sequence (BNSD) or after it (BSND), as a projection leaves them; any strides
+//  do;
 //  - for causal attention from the first row (sparse_mode 2) a fixed triangle of 2048 x 2048 that hides.
-// It gives the maximum and the sum of each row's softmax, eight times over. torch keeps one number, their logarithmic
-// sum; the backward operator takes it as a maximum with the sum 1, which is the same softmax.
+// It gives the maximum and the sum of each row's softmax, eight times over, which its backward operator takes.
+// torch.nn.functional.scaled_dot_product_attention, which stands at the autograd key, keeps both by way of
+// npu::npu_fusion_attention. Upstream's hook, which remains for masks, tracing and whoever calls it, keeps one number,
+// their logarithmic sum; the backward operator takes it as a maximum with the sum 1, which is the same softmax.
 #include <ATen/ATen.h>
 #include <ATen/SDPBackend.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <ATen/ops/scaled_dot_product_attention_native.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -28,6 +32,8 @@
 #include "acl/check.h"
 #include "acl/library.h"
 #include "aclnn/op.h"
+#include "npu_ops.h"
+#include "ops/provider.h"
 #include "ops/register.h"
 #include "ops/tensor.h"
 #include "runtime/device.h"
@@ -49,8 +55,8 @@ class Layout {
           return t->dim() == 4 && !t->is_contiguous() && t->transpose(1, 2).is_contiguous();
         })) {}
   const char* name() const { return sequence_first_ ? "BSND" : "BNSD"; }
-  // From (batch, heads, sequence, size) to the operator's order, dense; view() is the way back.
-  Tensor dense(const Tensor& t) const { return sequence_first_ ? t.transpose(1, 2).contiguous() : t.contiguous(); }
+  // From (batch, heads, sequence, size) to the operator's order; view() is the way back.
+  Tensor given(const Tensor& t) const { return sequence_first_ ? t.transpose(1, 2) : t; }
   Tensor view(const Tensor& t) const { return sequence_first_ ? t.transpose(1, 2) : t; }
 
  private:
@@ -155,7 +161,7 @@ Forward attention(const Tensor& query, const Tensor& key, const Tensor& value, c
   TORCH_CHECK(dropout == 0, "_scaled_dot_product_fused_attention_overrideable on npu: dropout_p must be 0, but is ",
               dropout);
   const Layout layout({&query, &key, &value});
-  const auto q = layout.dense(query), k = layout.dense(key), v = layout.dense(value);
+  const auto q = layout.given(query), k = layout.given(key), v = layout.given(value);
   const auto m = masks(query, key, bias, causal);
   const auto out = empty_same(q, q.scalar_type());
   const auto max = empty({query.size(0), query.size(1), query.size(2), kRepeats}, at::kFloat),
@@ -179,26 +185,44 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
   CardGuard guard(query);
   TORCH_CHECK(!mask[3], "scaled_dot_product_attention on npu: attn_mask has no gradient on the fused path");
   const Layout layout({&query, &key, &value, &out});
-  const auto q = layout.dense(query), k = layout.dense(key), v = layout.dense(value);
+  const auto q = layout.given(query), k = layout.given(key), v = layout.given(value);
   const auto m = masks(query, key, bias, causal);
   const auto max = logsumexp.unsqueeze(-1).expand({-1, -1, -1, kRepeats}).contiguous(), sum = at::ones_like(max);
   const auto dq = empty_same(q, q.scalar_type()), dk = empty_same(k, k.scalar_type()),
              dv = empty_same(v, v.scalar_type()), nothing = empty({0}, q.scalar_type());
   if (m.added)
-    NPU_EXEC(aclnnFlashAttentionScoreGradV2, q, k, v, layout.dense(grad), m.added, std::nullopt, std::nullopt, m.hidden,
-             max, sum, nothing, layout.dense(out), at::IntArrayRef(), std::nullopt, std::nullopt, scale_of(q, scale),
+    NPU_EXEC(aclnnFlashAttentionScoreGradV2, q, k, v, layout.given(grad), m.added, std::nullopt, std::nullopt, m.hidden,
+             max, sum, nothing, layout.given(out), at::IntArrayRef(), std::nullopt, std::nullopt, scale_of(q, scale),
              1.0, kAllTokens, m.next_tokens, query.size(1), layout.name(), int64_t{0}, m.sparse_mode, kAfterScaling, dq,
              dk, dv, nothing);
   else
-    NPU_EXEC(aclnnFlashAttentionScoreGrad, q, k, v, layout.dense(grad), std::nullopt, std::nullopt, std::nullopt,
-             m.hidden, max, sum, nothing, layout.dense(out), at::IntArrayRef(), scale_of(q, scale), 1.0, kAllTokens,
+    NPU_EXEC(aclnnFlashAttentionScoreGrad, q, k, v, layout.given(grad), std::nullopt, std::nullopt, std::nullopt,
+             m.hidden, max, sum, nothing, layout.given(out), at::IntArrayRef(), scale_of(q, scale), 1.0, kAllTokens,
              m.next_tokens, query.size(1), layout.name(), int64_t{0}, m.sparse_mode, dq, dk, dv, nothing);
   return {layout.view(dq), layout.view(dk), layout.view(dv), {}};
+}
+
+Tensor whole_attention(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
+                       double dropout, bool causal, std::optional<double> scale, bool grouped) {
+  const bool plain = is_direct(query) && is_direct(key) && is_direct(value);
+  if (!plain || mask.has_value() || query.dim() != 4 ||
+      choose(query, key, value, mask, dropout, causal, scale, grouped) !=
+          static_cast<int64_t>(at::SDPBackend::overrideable))
+    return at::native::scaled_dot_product_attention(query, key, value, mask, dropout, causal, scale, grouped);
+  CardGuard guard(query);
+  const Layout layout({&query, &key, &value});
+  const auto m = masks(query, key, std::nullopt, causal);
+  const auto out = std::get<0>(call::npu_fusion_attention(
+      layout.given(query), layout.given(key), layout.given(value), query.size(1), layout.name(), std::nullopt,
+      std::nullopt, m.hidden, scale_of(query, scale), 1.0, kAllTokens, m.next_tokens, 0, std::nullopt, std::nullopt,
+      std::nullopt, m.sparse_mode, true, false, "", std::nullopt, std::nullopt, 0, 0));
+  return layout.view(out);
 }
 
 }  // namespace
 
 NPU_REGISTER(attention) {
+  reg_as(c10::DispatchKey::AutogradPrivateUse1, "aten::scaled_dot_product_attention", "", &whole_attention);
   manual("aten::_fused_sdp_choice", "", &choose);
   manual("aten::_scaled_dot_product_fused_attention_overrideable", "", &attention);
   manual("aten::_scaled_dot_product_fused_attention_overrideable_backward", "", &attention_backward);

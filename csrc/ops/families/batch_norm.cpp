@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include "aclnn/op.h"
+#include "ops/provider.h"
 #include "ops/register.h"
 #include "ops/rules.h"
 
@@ -19,8 +20,10 @@ Three forward(const Tensor& input, const Optional& weight, const Optional& bias,
   auto out = make(like(input));
   const auto type =
       statistics_type(weight.has_value() && weight->defined() ? weight->scalar_type() : input.scalar_type());
-  const int64_t channels = training ? input.size(1) : 0;
-  auto save_mean = empty({channels}, type), save_invstd = empty({channels}, type);
+  // Without training there are none to save; CANN gets memory for them, and its backward operator sees it again.
+  const int64_t channels = training || !on_softnpu() ? input.size(1) : 0;
+  const auto saved_type = training ? type : input.scalar_type();
+  auto save_mean = empty({channels}, saved_type), save_invstd = empty({channels}, saved_type);
   if (input.numel() > 0)
     NPU_EXEC(aclnnBatchNorm, input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean,
              save_invstd);
@@ -107,12 +110,15 @@ Three backward(const Tensor& grad_out, const Tensor& input, const Optional& weig
   CardGuard guard(input);
   const auto type =
       weight.has_value() && weight->defined() ? weight->scalar_type() : statistics_type(input.scalar_type());
+  const auto sums = on_softnpu() ? type : statistics_type(type);  // CANN adds up in float32, and leaves it at that
   Tensor grad_input, grad_weight, grad_bias;
   if (mask[0]) grad_input = make(like(input));
-  if (mask[1]) grad_weight = empty({input.size(1)}, type);
-  if (mask[2]) grad_bias = empty({input.size(1)}, type);
+  if (mask[1]) grad_weight = empty({input.size(1)}, sums);
+  if (mask[2]) grad_bias = empty({input.size(1)}, sums);
   NPU_EXEC(aclnnBatchNormBackward, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train,
            eps, mask, grad_input, grad_weight, grad_bias);
+  if (mask[1]) grad_weight = grad_weight.to(type);
+  if (mask[2]) grad_bias = grad_bias.to(type);
   return {grad_input, grad_weight, grad_bias};
 }
 

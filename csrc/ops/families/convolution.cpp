@@ -61,7 +61,8 @@ std::tuple<Tensor, Tensor, Tensor> backward(const Tensor& grad_output, const Ten
   Tensor grad_input, grad_weight, grad_bias;
   if (mask[0]) grad_input = at::empty_like(input);
   if (mask[1]) grad_weight = at::empty_like(weight);
-  grad_bias = empty({channels}, grad_output.scalar_type());  // the operator wants it, and writes it if the mask says so
+  // For images the operator wants it, and writes it if the mask says so.
+  if (mask[2] || (input.dim() == 4 && !transposed)) grad_bias = empty({channels}, grad_output.scalar_type());
   const int64_t biases = mask[2] ? channels : 0;
   NPU_EXEC(aclnnConvolutionBackward, grad_output, input, weight, at::IntArrayRef(biases), stride, padding, dilation,
            transposed, output_padding, groups, mask, convolution_math_type(), grad_input, grad_weight, grad_bias);

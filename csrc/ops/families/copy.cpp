@@ -13,6 +13,7 @@
 #include "aclnn/op.h"
 #include "memory/caching_allocator.h"
 #include "memory/host_allocator.h"
+#include "ops/provider.h"
 #include "ops/register.h"
 #include "ops/tensor.h"
 #include "profiler/kernel_trace.h"
@@ -71,7 +72,7 @@ void copy_on_card(const Tensor& dst, const Tensor& src) {
   const auto unnamed = [](const Tensor& t) { return !has_acl_type(t.scalar_type()); };
   if (dst.scalar_type() != src.scalar_type() && (unnamed(dst) || unnamed(src)))  // the host converts
     return copy_from_host(dst, src.to(at::kCPU).to(dst.scalar_type()), false);
-  if (same_layout(dst, src) && dst.data_ptr() != src.data_ptr())
+  if (on_softnpu() && same_layout(dst, src) && dst.data_ptr() != src.data_ptr())
     memcpy_async(dst.data_ptr(), src.const_data_ptr(), dst.nbytes(), ACL_MEMCPY_DEVICE_TO_DEVICE);
   else
     launch_copy(dst, src);

@@ -6,6 +6,7 @@
 #include <ATen/native/Resize.h>
 
 #include "aclnn/op.h"
+#include "ops/provider.h"
 #include "ops/register.h"
 #include "ops/tensor.h"
 
@@ -13,12 +14,15 @@ namespace npu::ops {
 
 namespace {
 
+// A result that is the first part of its memory: a copy gives the rest back, which costs a launch on CANN.
+Tensor kept(const Tensor& part) { return on_softnpu() ? part.clone() : part; }
+
 Tensor find_nonzero(const Tensor& self) {
   CardGuard guard(self);
   auto room = empty({self.numel(), self.dim()}, at::kLong);
   if (self.numel() == 0) return room;
   const auto shapes = NPU_EXEC_SHAPES(aclnnNonzero, 1, self, room);
-  return room.narrow(0, 0, shapes[0][0]).clone();
+  return kept(room.narrow(0, 0, shapes[0][0]));
 }
 
 Tensor& nonzero_out(const Tensor& self, Tensor& out) {
@@ -32,11 +36,11 @@ Tensor select_masked(const Tensor& self, const Tensor& mask) {
               "masked_select: expected BoolTensor for mask");
   CardGuard guard(self);
   check_same_device("masked_select", {&self, &mask});
-  const auto [m, s] = at::expand_outplace(mask, self);
-  auto room = empty({m->numel()}, self.scalar_type());
-  if (m->numel() == 0) return room;
-  const auto shapes = NPU_EXEC_SHAPES(aclnnMaskedSelect, 1, *s, m->to(at::kBool), room);
-  return room.narrow(0, 0, shapes[0][0]).clone();
+  const int64_t most = c10::multiply_integers(at::infer_size(mask.sizes(), self.sizes()));
+  auto room = empty({most}, self.scalar_type());
+  if (most == 0) return room;
+  const auto shapes = NPU_EXEC_SHAPES(aclnnMaskedSelect, 1, self, mask.to(at::kBool), room);
+  return kept(room.narrow(0, 0, shapes[0][0]));
 }
 
 Tensor& masked_select_out(const Tensor& self, const Tensor& mask, Tensor& out) {
@@ -64,7 +68,7 @@ using Three = std::tuple<Tensor, Tensor, Tensor>;
 Tensor first_part(const Tensor& room, at::IntArrayRef sizes) {
   int64_t elements = 1;
   for (const int64_t n : sizes) elements *= n;
-  return room.reshape({-1}).narrow(0, 0, elements).view(sizes).clone();
+  return kept(room.reshape({-1}).narrow(0, 0, elements).view(sizes));
 }
 
 // Values, positions of the inputs in them, and counts; the last two have no elements unless asked for.

@@ -4,6 +4,7 @@
 
 #include "aclnn/op.h"
 #include "ops/families/random.h"
+#include "ops/provider.h"
 #include "ops/register.h"
 #include "ops/rules.h"
 
@@ -13,6 +14,15 @@ namespace {
 
 using c10::Scalar;
 
+// By inversion: 1 - u lies in (0, 1], and what rounds to 1 is the largest number below it, so that no result is 0.
+Tensor& exponential_of_uniform(Tensor& self, double lambda, Generator generator) {
+  const double below_one = 1 - std::numeric_limits<float>::epsilon() / 2;
+  auto drawn = at::empty(self.sizes(), self.options().dtype(float_type(self))).uniform_(0, 1, std::move(generator));
+  drawn = drawn.neg().add_(1.0);
+  drawn.masked_fill_(drawn.ge(below_one), below_one);
+  return self.copy_(drawn.log_().mul_(-1 / lambda));
+}
+
 Tensor& exponential_(Tensor& self, double lambda, Generator generator) {
   CardGuard guard(self);
   TORCH_CHECK(!c10::isIntegralType(self.scalar_type(), true),
@@ -21,6 +31,7 @@ Tensor& exponential_(Tensor& self, double lambda, Generator generator) {
               self.dtype());
   TORCH_CHECK(lambda > 0.0, "exponential_ expects lambda > 0.0, but found lambda=", lambda);
   if (self.numel() == 0) return self;
+  if (!on_softnpu()) return exponential_of_uniform(self, lambda, std::move(generator));
   const auto [seed, offset] = reserve(generator, self);
   NPU_EXEC(aclnnSimThreadExponential, self, self.numel(), lambda, static_cast<int64_t>(seed),
            static_cast<int64_t>(offset));

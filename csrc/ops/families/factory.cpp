@@ -5,6 +5,7 @@
 #include <ATen/native/ResizeCommon.h>
 #include <ATen/native/TensorFactories.h>
 
+#include "aclnn/op.h"
 #include "memory/caching_allocator.h"
 #include "ops/register.h"
 #include "ops/tensor.h"
@@ -42,6 +43,14 @@ Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarType> d
   auto out = empty(size, dtype.value_or(at::typeMetaToScalarType(c10::get_default_dtype())),
                    format.value_or(at::MemoryFormat::Contiguous));
   fill_for_determinism(out);
+  return out;
+}
+
+Tensor ones(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+            std::optional<c10::Device> device, std::optional<bool> pin_memory) {
+  auto out = empty_memory_format(size, dtype, layout, device, pin_memory, std::nullopt);
+  CardGuard guard(out);
+  if (out.numel() > 0) NPU_EXEC(aclnnInplaceOne, out);
   return out;
 }
 
@@ -160,6 +169,7 @@ Tensor efficient_zero_tensor(at::IntArrayRef size, std::optional<at::ScalarType>
 NPU_REGISTER(factory) {
   manual("aten::_efficientzerotensor", "", &efficient_zero_tensor);
   manual("aten::empty", "memory_format", &empty_memory_format);
+  manual("aten::ones", "", &ones);
   manual("aten::empty_strided", "", &empty_strided_);
   manual("aten::resize_", "", &resize_);
   manual("aten::set_", "source_Storage_storage_offset", &set_storage);

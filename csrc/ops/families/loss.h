@@ -3,11 +3,18 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <optional>
 
 namespace npu::ops {
 
 using at::Tensor;
+
+// Places of CTC's lattice: blanks around every label, in whole vectors of eight.
+inline int64_t ctc_states(at::IntArrayRef target_lengths) {
+  const auto longest = std::max_element(target_lengths.begin(), target_lengths.end());
+  return longest == target_lengths.end() ? 8 : (2 * *longest + 1 + 7) / 8 * 8;
+}
 
 // The weights of the classes, the second dimension of `self` or its only one: the operators want them, ones if need be.
 Tensor class_weights(const std::optional<Tensor>& weight, const Tensor& self);

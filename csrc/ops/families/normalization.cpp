@@ -3,6 +3,7 @@
 #include <ATen/native/layer_norm.h>
 
 #include "aclnn/op.h"
+#include "ops/provider.h"
 #include "ops/register.h"
 #include "ops/rules.h"
 
@@ -32,7 +33,19 @@ Three layer_norm(const Tensor& input, at::IntArrayRef shape, const Optional& wei
 // The gradient of a parameter, undefined where there is none; zeros where nothing was normalised.
 Tensor gradient(bool wanted, const Optional& parameter, bool zero) {
   if (!wanted || !parameter.has_value() || !parameter->defined()) return {};
-  return zero ? at::zeros_like(*parameter, at::MemoryFormat::Contiguous) : make(sized(parameter->sizes(), *parameter));
+  if (zero) return at::zeros_like(*parameter, at::MemoryFormat::Contiguous);
+  const auto type = parameter->scalar_type();  // CANN adds up in float32, and leaves it at that
+  return empty(parameter->sizes(), on_softnpu() ? type : statistics_type(type));
+}
+
+Tensor in_type_of(const Tensor& gradient, const Optional& parameter) {
+  return gradient.defined() ? gradient.to(parameter->scalar_type()) : gradient;
+}
+
+// A parameter of the operator; where there is none, CANN gets one that changes nothing.
+Optional given(const Optional& parameter, at::IntArrayRef shape, const Tensor& input, int neutral) {
+  if (on_softnpu() || (parameter.has_value() && parameter->defined())) return parameter;
+  return neutral ? at::ones(shape, input.options()) : at::zeros(shape, input.options());
 }
 
 Three layer_norm_backward(const Tensor& grad_out, const Tensor& input, at::IntArrayRef shape, const Tensor& mean,
@@ -43,9 +56,9 @@ Three layer_norm_backward(const Tensor& grad_out, const Tensor& input, at::IntAr
   Tensor grad_input, grad_weight = gradient(mask[1], weight, none), grad_bias = gradient(mask[2], bias, none);
   if (mask[0]) grad_input = make(sized(input.sizes(), input));
   if (input.numel() > 0)
-    NPU_EXEC(aclnnLayerNormBackward, grad_out, input, shape, mean, rstd, weight, bias, mask, grad_input, grad_weight,
-             grad_bias);
-  return {grad_input, grad_weight, grad_bias};
+    NPU_EXEC(aclnnLayerNormBackward, grad_out, input, shape, mean, rstd, given(weight, shape, input, 1),
+             given(bias, shape, input, 0), mask, grad_input, grad_weight, grad_bias);
+  return {grad_input, in_type_of(grad_weight, weight), in_type_of(grad_bias, bias)};
 }
 
 Three group_norm(const Tensor& input, const Optional& weight, const Optional& bias, int64_t n, int64_t c, int64_t hxw,
@@ -55,7 +68,7 @@ Three group_norm(const Tensor& input, const Optional& weight, const Optional& bi
               "Expected number of channels in input to be divisible by num_groups, but got input of shape ",
               input.sizes(), " and num_groups=", groups);
   auto out = make(sized(input.sizes(), input));
-  const auto type = statistics_type(input.scalar_type());
+  const auto type = on_softnpu() ? statistics_type(input.scalar_type()) : input.scalar_type();  // as CANN has them
   auto mean = empty({n, groups}, type), rstd = empty({n, groups}, type);
   if (input.numel() > 0) NPU_EXEC(aclnnGroupNorm, input, weight, bias, n, c, hxw, groups, eps, out, mean, rstd);
   return {out, mean, rstd};

@@ -63,4 +63,15 @@ void nll_loss2d(Tensor& out, Tensor& total_weight, const Tensor& self, const Ten
   total_weight.copy_(total);
 }
 
+void ctc_loss(at::Tensor& loss, at::Tensor& log_alpha, const std::tuple<at::Tensor, at::Tensor>& result) {
+  const auto& [value, lattice] = result;
+  loss.copy_(value);
+  log_alpha.narrow(2, 0, lattice.size(2)).copy_(lattice);
+}
+
+at::Tensor ctc_lattice(const at::Tensor& log_alpha, at::IntArrayRef target_lengths) {
+  const auto longest = std::max_element(target_lengths.begin(), target_lengths.end());
+  return log_alpha.narrow(2, 0, longest == target_lengths.end() ? 1 : 2 * *longest + 1).contiguous();
+}
+
 }  // namespace softnpu::kernels

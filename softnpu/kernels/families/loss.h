@@ -22,4 +22,8 @@ void multilabel_margin_loss(Tensor& out, Tensor& is_target, const Tensor& self, 
 void nll_loss2d(Tensor& out, Tensor& total_weight, const Tensor& self, const Tensor& target, const Optional& weight,
                 int64_t reduction, int64_t ignore_index);
 
+// CTC's lattice may be wider than the longest target needs: the rest is not written, and not read.
+void ctc_loss(at::Tensor& loss, at::Tensor& log_alpha, const std::tuple<at::Tensor, at::Tensor>& result);
+at::Tensor ctc_lattice(const at::Tensor& log_alpha, at::IntArrayRef target_lengths);
+
 }  // namespace softnpu::kernels
