@@ -58,10 +58,30 @@ def differentiable(function, tensors) -> int:
     return 0
 
 
+def prepared(call: str):
+    names = parameters(call)
+    return eval(f"lambda {', '.join(names)}: {call}", globals()), [INPUTS[name] for name in names]
+
+
 @pytest.mark.parametrize("call", CALLS)
 def test_equals_the_cpu(call):
-    names = parameters(call)
-    function = eval(f"lambda {', '.join(names)}: {call}", globals())
-    tensors = [INPUTS[name] for name in names]
+    function, tensors = prepared(call)
     refused = compare(with_gradients(function, differentiable(function, tensors)), *tensors, rtol=1e-4, atol=1e-5, equal_nan=True)
     assert refused is None, refused
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_any_strides(call):
+    """Every tensor is a view with gaps between its elements, whose dimensions lie in memory the other way round."""
+    function, tensors = prepared(call)
+
+    def with_gaps(t):
+        reverse = list(reversed(range(t.dim())))
+        memory = t.permute(reverse).contiguous()
+        return torch.stack([memory, memory], -1)[..., 0].permute(reverse)
+
+    def on_views(*tensors):
+        views = [with_gaps(t) for t in tensors] if tensors and tensors[0].is_npu else tensors
+        return tuple(t for t in tree_leaves(function(*views)) if isinstance(t, torch.Tensor))
+
+    compare(lambda *given: tuple(t.clone() for t in on_views(*(t.clone() for t in given))), *tensors, rtol=1e-4, atol=1e-5, equal_nan=True)
