@@ -70,6 +70,7 @@ TESTS = {
     "npu/utils.py": [f"{PYTHON}utils.py", f"{PYTHON}amp.py", f"{PYTHON}devices.py"],
     "optim/": ["test/optim/test_fused_optimizers.py", "test/optim/test_options.py"],
     "testing/": [f"{PYTHON}testing.py"],
+    "verify/": [f"{PYTHON}verify.py"],
     "utils/combine_tensors.py": ["test/optim/test_combine_tensors.py"],
     "utils/hif8_tensor.py": [f"{PYTHON}hifloat8_tensor.py"],
     "utils/serialization.py": [f"{PYTHON}serialization.py"],
