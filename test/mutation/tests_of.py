@@ -59,6 +59,8 @@ TESTS = {
     "npu/_format.py": [f"{PYTHON}options.py", "test/custom_ops/test_custom_ops.py", "-k", "format"],
     "npu/_inductor.py": [f"{PYTHON}compile.py"],
     "npu/__init__.py": [f"{PYTHON}random.py", f"{PYTHON}devices.py"],
+    "npu/core_limits.py": [f"{PYTHON}core_limits.py"],
+    "npu/deterministic.py": [f"{PYTHON}deterministic.py"],
     "npu/devices.py": [f"{PYTHON}devices.py", f"{PYTHON}visible_devices.py"],
     "npu/memory.py": [f"{PYTHON}memory.py"],
     "npu/mstx.py": [f"{PYTHON}mstx.py"],
