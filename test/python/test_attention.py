@@ -89,7 +89,7 @@ torch.npu.synchronize()
     assert "Softmax(" not in trace
 
 
-FUSED, PLAIN = "fused_attention_overrideable", "attention_math"
+FUSED, PLAIN = "npu_fusion_attention", "attention_math"
 
 
 def ways(query, key, value, **options):
