@@ -71,6 +71,7 @@ def recording(file, *calls, code=0):
 def test_check_fails_on_a_question_and_passes_with_an_addition(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(vocabulary, "FILE", tmp_path / "vocabulary.json")
     monkeypatch.setattr(vocabulary, "ADDITIONS", tmp_path / "additions.yaml")
+    vocabulary.ADDITIONS.write_text("")
     known, unknown = call(tensor([2])), call(tensor([2], dtype=27))
     assert vocabulary.make([recording(tmp_path / "official.jsonl", known)]) == 0
     assert vocabulary.check([recording(tmp_path / "a.jsonl", known)], False) == 0
@@ -78,6 +79,9 @@ def test_check_fails_on_a_question_and_passes_with_an_addition(tmp_path, monkeyp
     assert "aclnnExample: types bf16 - bf16" in capsys.readouterr().out
     vocabulary.ADDITIONS.write_text("- {name: aclnnExample, what: types bf16*, why: the operator takes it}\n")
     assert vocabulary.check([tmp_path / "b.jsonl"], False) == 0
+    vocabulary.ADDITIONS.write_text("- {name: aclnnExample, what: types bf16*, why: shorter, softnpu: true}\n")
+    assert vocabulary.check([tmp_path / "b.jsonl"], False) == 1
+    assert vocabulary.check([tmp_path / "b.jsonl"], False, softnpu=True) == 0
     assert vocabulary.check([recording(tmp_path / "c.jsonl", unknown, code=161002)], False) == 1  # nothing to check
-    vocabulary.check([tmp_path / "a.jsonl"], True)
+    vocabulary.check([tmp_path / "a.jsonl"], True, softnpu=True)
     assert "is not sent any more" in capsys.readouterr().out
