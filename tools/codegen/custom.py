@@ -7,7 +7,7 @@
         grad: {"input, gamma": "npu_rms_norm_backward(grad, input, gamma, out1)"}
 
 The page docs/tables.md explains the keys. One C++ function serves the card and meta tensors: it checks, makes the outputs by the rules
-of csrc/ops/results.h, which know symbolic sizes, and launches if there is a card. An operator that some row's gradient calls has a
+of csrc/ops/results.h, which know symbolic sizes, and launches if there is a card. An operator that some row's gradient calls, or that says `cpp`, has a
 C++ function npu::ops::call::NAME; the others have none, because torch's templates for a typed call are most of what a row costs to compile.
 """
 
@@ -23,7 +23,7 @@ from torchgen.model import Argument, FunctionSchema
 
 from .tables import Row
 
-KEYS = {"op", "acl", "args", "launch", "out", "check", "grad", "returns", "device", "older", "unused"}
+KEYS = {"op", "acl", "args", "launch", "out", "check", "grad", "returns", "device", "older", "unused", "cpp"}
 OLDER_KEYS = {"acl", "args", "when"}
 REFUSED_KEYS = {"op", "reason"}
 MADE = ("Tensor", "Tensor[]")  # types of results that rules make
@@ -337,7 +337,7 @@ def called(operators: Iterable[Operator]) -> set[str]:
 @local.parametrize(use_const_ref_for_mutable_tensors=False, use_ilistref_for_tensor_lists=False)
 def emit(operators: list[Operator], every: dict[str, Operator], call, attributed) -> str:
     """Everything of a table's custom operators, for its generated file. `every` has those of all tables, which gradients may call."""
-    everywhere = called(every.values())
+    everywhere = called(every.values()) | {op.symbol for op in every.values() if op.row.get("cpp")}
     own = [op for op in operators if op.symbol in everywhere]
     named = {op.symbol: op for op in [*own, *(every[name] for name in sorted(called(operators)) if name in every)]}
     text = "namespace call {\n" + "\n".join(op.declaration() for op in named.values()) + "\n}  // namespace call\n\n"

@@ -32,7 +32,7 @@
 #include "acl/check.h"
 #include "acl/library.h"
 #include "aclnn/op.h"
-#include "npu_ops.h"
+#include "ops/calls.h"
 #include "ops/provider.h"
 #include "ops/register.h"
 #include "ops/tensor.h"

@@ -1,10 +1,10 @@
 #include "ops/families/quant.h"
 
 #include <ATen/ExpandUtils.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 
 #include "aclnn/dtype.h"
 #include "aclnn/op.h"
+#include "ops/calls.h"
 #include "ops/tensor.h"
 
 namespace npu::ops {
@@ -236,10 +236,7 @@ at::ScalarType matmul_type(std::optional<int64_t> output_dtype) {
 Tensor matmul_scale(const Tensor& scale, const std::optional<Tensor>& offset,
                     const std::optional<Tensor>& pertoken_scale, at::ScalarType out) {
   if (scale.scalar_type() != at::kFloat || pertoken_scale || out == at::kBFloat16 || out == at::kInt) return scale;
-  using Schema = Tensor(const Tensor&, const std::optional<Tensor>&, std::optional<int64_t>);
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("npu::npu_trans_quant_param", "").typed<Schema>();
-  return op.call(scale, offset, 0);
+  return call::npu_trans_quant_param(scale, offset, 0);
 }
 
 std::optional<Tensor> result_scale(const std::optional<Tensor>& scale, const std::optional<Tensor>& offset) {

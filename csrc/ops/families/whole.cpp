@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/ops/dropout_native.h>
 
-#include "npu_ops.h"
+#include "ops/calls.h"
 #include "ops/provider.h"
 #include "ops/register.h"
 #include "ops/rules.h"
