@@ -56,8 +56,8 @@ struct Config {
 // Read at the first call and constant from then on. Never throws: see `error`.
 const Config& config();
 
-// SOFTNPU_RECORD, or NULL, and SOFTNPU_RECORD_ONCE. Apart from config(), which the first call reads: these are asked for
-// when the library is loaded.
+// SOFTNPU_RECORD, or NULL, and SOFTNPU_RECORD_ONCE. Apart from config(), which the first call reads: these are asked
+// for when the library is loaded.
 const char* record_file();
 bool record_once();
 
