@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
@@ -53,10 +54,16 @@ def run_here(names):
 
 
 def run_mode(names, environment):
-    """Yields (name, error, seconds) for all names."""
+    """Yields (name, error, seconds) for all names. Cards' memory is shared by who has the same runtime folder: each mode has its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "SOFTNPU_MEMORY": MEMORY, "XDG_RUNTIME_DIR": folder, **environment}
+        yield from run_processes(names, environment)
+
+
+def run_processes(names, environment):
     while names:
         child = subprocess.Popen([sys.executable, __file__, "--here", *names], stdout=subprocess.PIPE, text=True,
-                                 stderr=subprocess.PIPE, env={**os.environ, "SOFTNPU_MEMORY": MEMORY, **environment})
+                                 stderr=subprocess.PIPE, env=environment)
         try:
             output, log = child.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
