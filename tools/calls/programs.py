@@ -3,7 +3,7 @@ the cases of custom operators, collectives, and training steps.
 
 Usage: python programs.py FIRST NAME...: from number FIRST on. record.py does it, once for each client. A name is one of
     model:NAME[:amp]    op:NAME:TYPE[:strided]    foreach:NAME:TYPE    module:NAME    optimiser:NAME    custom:NAME    ranks:TYPE
-strided: inputs with gaps between their elements, and outputs that are given.
+strided: inputs with gaps between their elements, outputs that are given, in place.
        python programs.py --list KINDS TYPES: the names of some kinds (strided is one of them), or of all.
 Every part of a program stands between two marks of the recording, "B program|sample|phase" and "E ok" or "E <error>".
 """
@@ -126,22 +126,28 @@ def run_samples(op, name, dtype, variant):
                 arguments = tree_map(strided, arguments)
         except Exception:  # a tensor that cannot be on the card
             continue
-        if not record(label, arguments, op, grad) or (variant and op.supports_out and not record_out(f"{label}out", arguments, op)):
+        if not record(label, arguments, op, grad) or (variant and not record_given_outputs(label, arguments, op)):
             return False
     return True
 
 
 @torch.no_grad()
-def record_out(label, arguments, op):
-    """With an output that has gaps between its elements."""
+def record_given_outputs(label, arguments, op):
+    """With outputs that have gaps between their elements, and in place."""
     args, kwargs = tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, arguments)
-    try:
-        result = op(*args, **kwargs)
-    except Exception:
-        return healthy()
-    if not isinstance(result, torch.Tensor) or result.dim() == 0:
-        return True
-    return record(label, (args, {**kwargs, "out": strided(torch.empty_like(result))}), op, False)
+    if op.supports_out:
+        try:
+            result = op(*args, **kwargs)
+        except Exception:
+            return healthy()
+        outputs = tree_map(lambda x: strided(torch.empty_like(x)) if isinstance(x, torch.Tensor) else x, result)
+        outputs = tuple(outputs) if isinstance(outputs, tuple) else outputs
+        given = all(isinstance(x, torch.Tensor) for x in tree_flatten(outputs)[0])
+        if given and not record(f"{label}out", (args, {**kwargs, "out": outputs}), op, False):
+            return False
+    if op.inplace_variant and isinstance(args[0], torch.Tensor):
+        return record(f"{label}inplace", ([args[0].clone(), *args[1:]], kwargs), op.inplace_variant, False)
+    return True
 
 
 def run_module(name):
