@@ -79,9 +79,6 @@ def test_check_fails_on_a_question_and_passes_with_an_addition(tmp_path, monkeyp
     assert "aclnnExample: types bf16 - bf16" in capsys.readouterr().out
     vocabulary.ADDITIONS.write_text("- {name: aclnnExample, what: types bf16*, why: the operator takes it}\n")
     assert vocabulary.check([tmp_path / "b.jsonl"], False) == 0
-    vocabulary.ADDITIONS.write_text("- {name: aclnnExample, what: types bf16*, why: shorter, softnpu: true}\n")
-    assert vocabulary.check([tmp_path / "b.jsonl"], False) == 1
-    assert vocabulary.check([tmp_path / "b.jsonl"], False, softnpu=True) == 0
     assert vocabulary.check([recording(tmp_path / "c.jsonl", unknown, code=161002)], False) == 1  # nothing to check
-    vocabulary.check([tmp_path / "a.jsonl"], True, softnpu=True)
+    vocabulary.check([tmp_path / "a.jsonl"], True)
     assert "is not sent any more" in capsys.readouterr().out

@@ -1,8 +1,7 @@
 """What the official client was seen to send to the device, as data, and what of our own calls is not in it.
 
     python vocabulary.py make RECORDING...           writes vocabulary.json from recordings of the official client (ci/sweep.sh vocabulary)
-    python vocabulary.py check RECORDING... [--softnpu] [--all]   lists the calls of our adapter that it does not contain, but for
-                                                     additions.yaml; --softnpu: recorded where the adapter knows that it is softnpu
+    python vocabulary.py check RECORDING... [--all]   lists the calls of our adapter that it does not contain, but for additions.yaml
 
 Note [Vocabulary]. For each operator: the types of its tensors, together, as they were seen (`-`: null; `*`: of a list); and of each
 argument by itself the properties that were seen: formats other than those by rank, strides other than contiguous ones, the length of the
@@ -137,9 +136,9 @@ def addition_for(name: str, what: str, additions: list[dict]) -> dict | None:
     return next((a for a in additions if fnmatchcase(name, a["name"]) and fnmatchcase(what, a["what"])), None)
 
 
-def check(files: list[Path], everything: bool, softnpu: bool = False) -> int:
+def check(files: list[Path], everything: bool) -> int:
     vocabulary = Vocabulary(json.loads(FILE.read_text()))
-    additions = [a for a in yaml.safe_load(ADDITIONS.read_text()) or [] if softnpu or not a.get("softnpu")]
+    additions = yaml.safe_load(ADDITIONS.read_text()) or []
     found: dict[tuple[str, str], Counter] = defaultdict(Counter)
     forms, used, calls, known = {}, set(), 0, 0
     for call in calls_of(files):
@@ -167,9 +166,8 @@ def main() -> int:
     parser.add_argument("command", choices=("make", "check"))
     parser.add_argument("recordings", type=Path, nargs="+")
     parser.add_argument("--all", action="store_true", help="the additions too, and those that nothing needs")
-    parser.add_argument("--softnpu", action="store_true", help="additions of softnpu's own shorter ways count")
     options = parser.parse_args()
-    return make(options.recordings) if options.command == "make" else check(options.recordings, options.all, options.softnpu)
+    return make(options.recordings) if options.command == "make" else check(options.recordings, options.all)
 
 
 if __name__ == "__main__":
