@@ -54,6 +54,14 @@ def compare(name, inputs, *want, **tolerances):
 # ---- elementwise ----
 
 
+@case("aclnnBucketize")
+def bucketize(name):
+    edges, x = torch.tensor([-1.0, 0.0, 0.5]), torch.tensor([[-2.0, -1.0, 0.2], [0.5, 3.0, math.inf]])
+    for right in (False, True):
+        compare(name, [x, edges, False, right], torch.bucketize(x, edges, right=right))
+        compare(name, [x, edges, True, right], torch.bucketize(x, edges, out_int32=True, right=right))
+
+
 @case("aclnnIsFinite")
 def is_finite(name):
     x = torch.tensor([1.0, math.inf, -math.inf, math.nan, 0.0])
@@ -80,7 +88,7 @@ def gelu_backward(name):
     compare(name, [grad, x], torch.ops.aten.gelu_backward(grad, x))
 
 
-@case("aclnnHardswishBackwardV2")
+@case("aclnnHardswishBackward", "aclnnHardswishBackwardV2")
 def hardswish_backward(name):
     grad, x = numbers(3, 5), numbers(3, 5, seed=1) * 4
     compare(name, [grad, x], torch.ops.aten.hardswish_backward(grad, x))
