@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "ops")]
 
 import counters  # noqa: E402
-from test_custom_ops import CASES, MORE, assert_close, compared, operator, outputs, to  # noqa: E402
+from test_custom_ops import CASES, MORE, check_strided, operator, outputs, to  # noqa: E402
 
 ROWS = {name.removeprefix("npu::") for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")
         if name.startswith("npu::") and not name.startswith("npu::_fused_")}
@@ -61,16 +61,7 @@ READ = {str(case) for case in OF_ROWS if "attention" in case.op and isinstance(c
 
 @pytest.mark.parametrize("case", [case for case in OF_ROWS if str(case) not in READ], ids=str)
 def test_strided_inputs(case):
-    """Every tensor is a view with gaps between its elements."""
-    def strided(t):
-        t = t.npu()
-        return torch.stack([t, t], -1)[..., 0] if t.dim() else t
-
-    actual, expected = compared(case, operator(case.op)(*tree_map_only(torch.Tensor, strided, case.args),
-                                                        **tree_map_only(torch.Tensor, strided, case.kwargs)))
-    for a, e in zip(actual, expected):
-        if isinstance(e, torch.Tensor):
-            assert_close(a, e)
+    check_strided(case)
 
 
 # Operators of several launches.
