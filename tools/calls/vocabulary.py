@@ -29,7 +29,6 @@ TYPES = {0: "f32", 1: "f16", 2: "i8", 3: "i32", 4: "u8", 6: "i16", 7: "u16", 8: 
 BY_RANK = {3: 47, 4: 0, 5: 30}  # NCL, NCHW, NCDHW; else ND
 # In the name of an argument whose number chooses between few ways: those that were seen are listed. Other numbers are free.
 ENUMERATIONS = ("mode", "type", "reduc", "precise", "layout", "format", "rounding", "algorithm")
-FREE = ("seed", "offset", "stream", "comm", "count", "workspaceSize")  # in the name of an argument: says nothing
 
 
 def type_name(code: int) -> str:
@@ -53,12 +52,10 @@ def types_of(call: Call) -> str:
 
 def properties(name: str, value) -> dict[str, Any]:
     """Of one argument by itself; sets but for the length."""
-    if value is None or name in FREE or any(part in name.lower() for part in ("seed", "offset")):
-        return {}
     tensors = [v for v in (value if isinstance(value, list) else [value]) if is_tensor(v)]
     found: dict[str, Any] = {}
     if tensors:
-        if other := {v["m"] for v in tensors} - {v["m"] for v in tensors if v["m"] == BY_RANK.get(len(v["t"]), 2)}:
+        if other := {v["m"] for v in tensors if v["m"] != BY_RANK.get(len(v["t"]), 2)}:
             found["formats"] = other
         if not all(is_contiguous(v) or 0 in v["t"] for v in tensors):
             found["strided"] = {True}
