@@ -29,7 +29,6 @@ from cases_inference import (
     V,
     by,
     fused,
-    together,
 )
 from cases_inference_forms import HEADS2, K8, TOKEN, V2, V8, both, quantised, second
 
