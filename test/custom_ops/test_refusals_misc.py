@@ -35,6 +35,7 @@ REFUSED = [
     ("npu_deformable_conv2d", (*CONV[:2], ones(1, 18, 5, 5), *CONV[3:]), "expected three channels for each deformable group"),
     ("npu_deformable_conv2d", (*CONV[:2], ones(1, 27, 4, 5), *CONV[3:]), "dimension 2 of offset has length 4, expected 5"),
     ("npu_deformable_conv2d", (*CONV[:5], [1, 1], *CONV[6:]), "expected 4 each"),
+    ("npu_one_hot", (ones(2, dtype=long), 4, 3), "num_classes is 4, expected -1 or 1, the last axis"),
     ("npu_chunk_gated_delta_rule", (ones(2, 1, 4), ones(2, 1, 4), ones(2, 1, 3)), "needs a state and actual_seq_lengths"),
     ("npu_recurrent_gated_delta_rule", (ones(2, 1, 4), ones(2, 1, 4), ones(2, 1, 3), ones(1, 1, 4, 4)), "needs a state|has shape"),
 ]

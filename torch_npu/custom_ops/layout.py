@@ -31,6 +31,9 @@ def npu_pad(input, paddings):
 
 
 def npu_one_hot(self, num_classes=-1, depth=1, on_value=1, off_value=0):
+    """num_classes is the axis of the classes, whatever its name says: the last one."""
+    if num_classes not in (-1, self.dim()):
+        raise NotImplementedError(f"npu_one_hot: num_classes is {num_classes}, expected -1 or {self.dim()}, the last axis of the result")
     hit = self.unsqueeze(-1) == torch.arange(depth, device=self.device)
     return torch.where(hit, float(on_value), float(off_value))
 
