@@ -23,6 +23,7 @@ class Case:
     grad: tuple = ()
     label: str = ""
     through: int = 0  # the output that is differentiated
+    written: tuple = ()  # positions of the arguments that are compared instead of a result, which is not there
 
     def __str__(self):
         return f"{self.op}{'-' + self.label if self.label else ''}"

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "ops")]
 
 import counters  # noqa: E402
-from test_custom_ops import CASES, MORE, check_strided, operator, outputs, to  # noqa: E402
+from test_custom_ops import CASES, MORE, called, check_strided, operator, outputs, to  # noqa: E402
 
 ROWS = {name.removeprefix("npu::") for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")
         if name.startswith("npu::") and not name.startswith("npu::_fused_")}
@@ -45,7 +45,7 @@ WITH_STATISTICS |= {"npu_hans_encode.out", "npu_hans_decode.out"}
 def test_short_floating_types_are_rounded_once(case, dtype):
     """The reference computes in float32 with the same rounded inputs."""
     args, kwargs = cast(case.args, dtype), cast(case.kwargs, dtype)
-    actual = outputs(operator(case.op)(*to("npu", args), **to("npu", kwargs)))
+    actual = called(case, to("npu", args), to("npu", kwargs))
     expected = outputs(case.reference(*widened(args), **widened(kwargs)))
     for a, e in zip(actual, expected):
         if isinstance(e, torch.Tensor) and e.is_floating_point():
@@ -60,9 +60,11 @@ def widened(tree):
 READ = {str(case) for case in OF_ROWS if "attention" in case.op and isinstance(case.kwargs.get("actual_seq_qlen"), torch.Tensor)
         and case.op.split(".")[0].endswith("_v3")}
 READ |= {str(case) for case in OF_ROWS if "softmax_max" in case.kwargs and "TND" in case.args}
+# Caches whose rows lie in sixteens are as the device keeps them.
+IN_SIXTEENS = {str(case) for case in OF_ROWS if case.op.startswith("npu_kv_rmsnorm") and case.kwargs.get("cache_mode", "").endswith("NZ")}
 
 
-@pytest.mark.parametrize("case", [case for case in OF_ROWS if str(case) not in READ], ids=str)
+@pytest.mark.parametrize("case", [case for case in OF_ROWS if str(case) not in READ | IN_SIXTEENS], ids=str)
 def test_strided_inputs(case):
     check_strided(case)
 
