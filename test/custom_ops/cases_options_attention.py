@@ -1,4 +1,5 @@
-"""Options of attention for training at other values than by default: every sparse mode, bands, prefixes, masks of each rank, dropout that is
+"""Options of attention for training at other values than by default: every sparse mode, bands, prefixes, masks of each rank, dropout
+that is
 given, statistics of another call, rotary parts. The reference writes the visible keys of each row down."""
 
 import torch
@@ -127,13 +128,15 @@ def stated(layout, mask, **options):
 CASES = []
 for label, (layout, options, mask) in FORMS.items():
     parts = PARTS[layout]
-    CASES.append(Case("npu_fusion_attention", (*parts, 4, layout, None, None, mask), forward, {**S, **options}, grad=(0, 1, 2), label=label))
+    CASES.append(Case("npu_fusion_attention", (*parts, 4, layout, None, None, mask), forward, {**S, **options}, grad=(0, 1, 2),
+        label=label))
     CASES.append(Case("npu_fusion_attention_v2", (*parts, 4, layout), lambda *a, atten_mask, **k: forward(*a, None, None, atten_mask, **k),
                       {**S, **renamed(options), "atten_mask": mask}, grad=(0, 1, 2), label=label))
     backward_options = {**V, **options, "atten_mask": mask}
     if layout != "BSND":
         CASES.append(Case("npu_fusion_attention_grad", (*parts, DY[layout], 4, layout), first, backward_options, label=label))
-        CASES.append(Case("npu_fusion_attention_grad_v2", (*parts, DY[layout], 4, layout), backward, renamed(backward_options), label=label))
+        CASES.append(Case("npu_fusion_attention_grad_v2", (*parts, DY[layout], 4, layout), backward, renamed(backward_options),
+            label=label))
     if layout != "BNSD":
         CASES.append(Case("npu_fusion_attention_v3", (*parts, 4, layout, None, None, mask), forward, {**S, **tensors(options)},
                           grad=(0, 1, 2), label=label))
@@ -164,7 +167,8 @@ CASES += [
          {**V, "sparse_mode": 6, "prefix": [5, 3], "atten_mask": MASK[0, 0], **stated("BSH", MASK[0, 0], sparse_mode=6, prefix=[5, 3]),
           "out": gradients(BSH, torch.zeros(0), torch.zeros(0))}, label="prefix, stated"),
     *(Case("_npu_fusion_attention_v3_infer_output", (*parts, 4, layout), nothing, label=label)
-      for label, parts, layout in (("BSND", BSND, "BSND"), ("rows", ROWS, "TND"), ("narrow values", (*BNSD[:2], rand(2, 2, 6, 5)), "BNSD"))),
+      for label, parts, layout in (("BSND", BSND, "BSND"), ("rows", ROWS, "TND"), ("narrow values", (*BNSD[:2], rand(2, 2, 6, 5)),
+          "BNSD"))),
     *(Case("_npu_fusion_attention_grad_v3_infer_output", args, nothing, label=label)
       for label, args in (("bias", (*SBH, PSE)), ("rows", (*ROWS, None, SINK)), ("empty", tuple(t[:0] for t in BNSD)))),
     *(Case("_npu_fusion_attention_v3_get_max_workspace", (*PARTS[layout], 4, layout, None, None, mask), no_bytes, {**S, **tensors(options)},

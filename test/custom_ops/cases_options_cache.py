@@ -4,20 +4,16 @@ import torch
 from cases import Case, rand, updated
 from cases_cache import (
     CACHES,
+    COS,
+    GAMMA,
     GATHER,
     KV,
     LATENT,
     LIST,
-    NORM,
-    PLACES_OF,
     QKV,
-    SLOTS,
+    SIN,
     TOKENS,
     TURNED,
-    VALUES,
-    COS,
-    GAMMA,
-    SIN,
     at_slots,
     first,
     joined,
@@ -59,7 +55,8 @@ def both(k, v, kc, vc, slots, cache_mode="PA_NZ"):
 
 GATHERED = {"one sequence": ((*GATHER[:2], GATHER[2][:1], ints(6), torch.zeros(6, 2, 16), torch.zeros(6, 2, 8)), {}),
             "from the second block": ((*GATHER[:3], ints(2, 3), torch.zeros(5, 2, 16), torch.zeros(5, 2, 8)), {"seq_offset": ints(3, 0)}),
-            "ends of three": ((*GATHER[:2], ints(0, 1, 2, 3, 3, 0).view(3, 2), ints(0, 2, 2, 6), torch.zeros(6, 2, 16), torch.zeros(6, 2, 8)),
+            "ends of three": ((*GATHER[:2], ints(0, 1, 2, 3, 3, 0).view(3, 2), ints(0, 2, 2, 6), torch.zeros(6, 2, 16), torch.zeros(6, 2,
+                8)),
                               {"is_seq_lens_cumsum": True})}
 CACHE = [
     *[Case(f"scatter_update{end}", args, updated, label=label) for end in ("", "_") for label, args in SEQUENCES.items()],
@@ -81,7 +78,8 @@ CACHE = [
 FLAT = torch.tensor([1, 0, 11, 4, -1, -1, 3, 6])
 WIDE = (rand(2, 1, 4, 32), GAMMA, rand(2, 1, 4, 16, seed=1), rand(2, 1, 4, 16, seed=2))
 FORMS = {  # inputs, slots, shape of the caches, sizes of a row, type, options
-    "epsilon": ((KV, GAMMA, COS, SIN), FLAT, (4, 3, 1), (4, 16), torch.float32, {"cache_mode": "PA_BNSD", "epsilon": 1e-2, "is_output_kv": True}),
+    "epsilon": ((KV, GAMMA, COS, SIN), FLAT, (4, 3, 1), (4, 16), torch.float32, {"cache_mode": "PA_BNSD", "epsilon": 1e-2,
+        "is_output_kv": True}),
     "wide pages in sixteens": (WIDE, FLAT, (4, 3, 1), (16, 16), torch.float32, {"cache_mode": "PA_NZ", "is_output_kv": True}),
     "blocks in sixteens": (WIDE, torch.tensor([0, 9, 6, -1]), (4, 3, 1), (16, 16), torch.float32, {"cache_mode": "PA_BLK_NZ",
                                                                                                     "is_output_kv": True}),
@@ -112,7 +110,8 @@ ATTENTION = [
       for label, (w, slots, options) in PROLOG.items()],
     Case("npu_mla_prolog_v3", (*weights(2, 3), torch.zeros(2, 3, 1, LATENT), torch.zeros(2, 3, 1, TURNED)),
          lambda *a, **k: third(*a, **k)[:5], {"cache_mode": "BSND", "query_norm_flag": True}, label="no pages"),
-    *[Case("npu_qkv_rms_norm_rope_cache", (*QKV[:5], slots, *QKV[6:]), lambda *a, **k: joined(*a, **k)[3:], {**options, "is_output_qkv": False},
+    *[Case("npu_qkv_rms_norm_rope_cache", (*QKV[:5], slots, *QKV[6:]), lambda *a, **k: joined(*a, **k)[3:], {**options,
+        "is_output_qkv": False},
            label=label, written=(6, 7, 8))
       for label, slots, options in (("nothing returned", QKV[5], {}), ("no slot", torch.full((4,), -1), {"epsilon": 1e-2}))],
     Case("npu_qkv_rms_norm_rope_cache", (*QKV[:7], QKV[7].char(), QKV[8].char(), *QKV[9:]), lambda *a, **k: joined(*a, **k)[3:],

@@ -49,12 +49,14 @@ CASES = [
     case("npu_dynamic_block_quant", (ROW,), block_quant, "one row", dst_type=E4M3, col_block_size=64),
     case("npu_dynamic_block_quant", (rand(70, 130),), block_quant, "short blocks", dst_type=E5M2, row_block_size=32, col_block_size=64),
     case("npu_dynamic_dual_level_mx_quant", (rand(1, 512),), levels, "one block"),
-    case("npu_dynamic_dual_level_mx_quant", (torch.cat([rand(2, 512), torch.zeros(2, 512)], 1),), levels, "a block of zeros", round_mode="floor"),
+    case("npu_dynamic_dual_level_mx_quant", (torch.cat([rand(2, 512), torch.zeros(2, 512)], 1),), levels, "a block of zeros",
+        round_mode="floor"),
     case("npu_dynamic_dual_level_mx_quant", (rand(70, 30),), levels, "a short block"),
     *[case("npu_rms_norm_dynamic_mx_quant", (X, WEIGHT), norm_mx, f"{mode}, {kind}", round_mode=mode, dst_type=kind, **more)
       for mode, kind, more in (("round", E2M1, {"beta": OFFSET}), ("floor", E1M2, {"epsilon": 1e-1}))],
     case("npu_rms_norm_dynamic_mx_quant", (rand(2, 3, 40), rand(40)), norm_mx, "three dimensions", dst_type=E4M3),
-    *[case("npu_add_rms_norm_dynamic_mx_quant", (X, rand(4, 200), WEIGHT), add_norm_mx, f"{mode}, {kind}", round_mode=mode, dst_type=kind, **more)
+    *[case("npu_add_rms_norm_dynamic_mx_quant", (X, rand(4, 200), WEIGHT), add_norm_mx, f"{mode}, {kind}", round_mode=mode, dst_type=kind,
+        **more)
       for mode, kind, more in (("round", E2M1, {"beta": OFFSET}), ("floor", E1M2, {"epsilon": 1e-1}), ("rint", E4M3, {"scale_alg": 1}))],
     case("npu_grouped_dynamic_block_quant", (TALL, ENDS), grouped_block, "a bound", dst_type=E5M2, min_scale=1e-2, group_list_type=0),
     case("npu_grouped_dynamic_block_quant", (rand(64, 130), THREE), grouped_block, "three groups", dst_type=E4M3, row_block_size=16,
@@ -67,20 +69,26 @@ CASES = [
       for label, kind, more in (("limit, alpha and bias", E4M3, {"swiglu_mode": 2, "clamp_limit": 2.0, "glu_alpha": 0.5, "glu_bias": -1.0}),
                                 ("rounded down", E2M1, {"round_mode": "floor"}))],
     *[case("npu_swiglu_group_quant", (x,), swiglu_group, label, quant_mode=3, **more)
-      for label, x, more in (("weights", rand(6, 8), {"weight": rand(6, 1), "dst_type_max": 28.0}), ("one row", rand(1, 16), {"output_origin": True}),
+      for label, x, more in (("weights", rand(6, 8), {"weight": rand(6, 1), "dst_type_max": 28.0}), ("one row", rand(1, 16),
+          {"output_origin": True}),
                              ("three groups", rand(9, 8), {"group_index": torch.tensor([2, 4, 3]), "clamp_limit": 0.5}))],
     *[case("npu_swiglu_group_quant_backward", (rand(*g), x), group_backward, label, **more)
       for label, g, x, more in (("limit", (6, 8), rand(6, 16) * 3, {"clamp_limit": 1.0}), ("one row", (1, 4), rand(1, 8), {}),
                                 ("weights of groups, limit", (9, 2), rand(9, 4) * 3, {"weight": rand(9, 1), "y_origin": rand(9, 2, seed=3),
-                                                                                       "group_index": torch.tensor([4, 5]), "clamp_limit": 2.0}))],
+                                                                                       "group_index": torch.tensor([4, 5]),
+                                                                                           "clamp_limit": 2.0}))],
     case(DUAL, (rand(1, 64),), swiglu_both, "one row", dst_type=E5M2, scale_alg=1),
     case(DUAL, (rand(64, 8), ), swiglu_both, "rounded down", dst_type=E2M1, scale_alg=0, round_mode="floor", group_index=THREE.long()),
-    case(DUAL_BACKWARD, (rand(64, 128), rand(64, 64, seed=1)), swiglu_both_backward, "rounded away", dst_type=E2M1, scale_alg=2, dst_type_max=7.0,
+    case(DUAL_BACKWARD, (rand(64, 128), rand(64, 64, seed=1)), swiglu_both_backward, "rounded away", dst_type=E2M1, scale_alg=2,
+        dst_type_max=7.0,
          round_mode="round"),
-    case(DUAL_BACKWARD, (rand(64, 64), rand(64, 32, seed=1)), swiglu_both_backward, "three groups", group_index=THREE.long(), dst_type=E5M2),
+    case(DUAL_BACKWARD, (rand(64, 64), rand(64, 32, seed=1)), swiglu_both_backward, "three groups", group_index=THREE.long(),
+        dst_type=E5M2),
     case(DUAL_BACKWARD, (rand(1, 128), rand(1, 64, seed=1)), swiglu_both_backward, "one row", scale_alg=0),
-    *[case("_npu_rms_norm_backward_quant", (rand(*x.shape, seed=3), x, rms(x, w)[1], w, torch.tensor([s])), norm_backward_quant, label, **more)
+    *[case("_npu_rms_norm_backward_quant", (rand(*x.shape, seed=3), x, rms(x, w)[1], w, torch.tensor([s])), norm_backward_quant, label,
+        **more)
       for label, x, w, s, more in (("one row", rand(1, 16), W, 0.01, {"quant_mode": "static"}),
                                    ("three dimensions", rand(2, 3, 8), rand(8), 0.02, {"dst_type": 1}),
-                                   ("multiplied with an offset", rand(70, 16), W, 30.0, {"div_mode": False, "offset_x": torch.tensor([-4.0])}))],
+                                   ("multiplied with an offset", rand(70, 16), W, 30.0, {"div_mode": False,
+                                       "offset_x": torch.tensor([-4.0])}))],
 ]

@@ -151,7 +151,8 @@ PLAIN = [
                                                                                   "perm_y": [1, 0, 2]}))],
     *[Case("npu_bmmV2", (a, b, []), lambda a, b, s: a @ b, grad=(0, 1), label=label)
       for label, a, b in (("rows", rand(5, 1, 3), rand(5, 3, 4)), ("columns", A, rand(5, 3, 1)), ("empty", rand(0, 2, 3), rand(0, 3, 4)))],
-    *[case for label, a, b in (("rows", rand(5, 1, 3), rand(5, 3, 4)), ("columns", A, rand(5, 3, 1)), ("empty", rand(0, 2, 3), rand(0, 3, 4)))
+    *[case for label, a, b in (("rows", rand(5, 1, 3), rand(5, 3, 4)), ("columns", A, rand(5, 3, 1)), ("empty", rand(0, 2, 3), rand(0, 3,
+        4)))
       for case in (Case("npu_bmm_v2_mat1_backward", (rand(*(a @ b).shape, seed=3), a, b, list(a.shape)),
                         lambda g, a, b, s: grads(lambda x: x @ b, (a,), g), label=label),
                    Case("npu_bmm_v2_mat2_backward", (rand(*(a @ b).shape, seed=3), a, b, list(b.shape)),
@@ -172,10 +173,12 @@ CODED = [
     *adding("npu_add_quant_gmm", add_quant_gmm, (rand(2, 5, 6), hif8(5, 20), hif8(20, 6), rand(2, 1), torch.tensor([4, 16])),
             label="hifloat8, lengths", x1_scale=rand(2), group_list_type=1, **HIFS),
     Case("npu_dual_level_quant_matmul", levels(1, 1, 64), dual_level, label="one number"),
-    Case("npu_dual_level_quant_matmul", levels(4, 3, 1024), dual_level, {"bias": rand(3), "output_dtype": torch.float16}, label="bias, float16"),
+    Case("npu_dual_level_quant_matmul", levels(4, 3, 1024), dual_level, {"bias": rand(3), "output_dtype": torch.float16},
+        label="bias, float16"),
     Case("npu_dual_level_quant_matmul", levels(70, 2, 128), dual_level, label="many rows"),
     Case("npu_kronecker_quant", (rand(2, 1, 64), rand(1, 1, seed=1), rand(64, 64, seed=2), 0.5), kronecker, label="one row, clipped"),
-    Case("npu_kronecker_quant", (rand(1, 4, 16), rand(4, 4, seed=1), rand(16, 16, seed=2), None, E2M1), kronecker, label="one matrix, float4"),
+    Case("npu_kronecker_quant", (rand(1, 4, 16), rand(4, 4, seed=1), rand(16, 16, seed=2), None, E2M1), kronecker,
+        label="one matrix, float4"),
     Case("npu_transpose_quant_batchmatmul", *(lambda a: (a[0], transposed, a[1]))(batch_of(1, 4, 64, 3, False, True)), label="one row, mx"),
     Case("npu_quant_matmul_gelu", (int8(1, 16), int8(16, 6), rand(1).abs(), rand(6).abs() / 50), matmul_gelu, {"approximate": "gelu_tanh"},
          label="one row, tanh"),

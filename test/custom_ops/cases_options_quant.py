@@ -43,8 +43,10 @@ def both(y):
 
 
 def token(x, smooth_scales=None, group_index=None, dst_type=torch.int8, quant_mode="pertoken", dst_type_max=0.0):
-    x = x if smooth_scales is None else x * smooth_scales if group_index is None else by_group(x, smooth_scales, tuple(group_index.tolist()))
-    y, scale = (x / (s := x.abs().amax() / 127), s.view(1)) if quant_mode == "pertensor" else dynamic(x, 7 if dst_type != torch.int8 else 127)
+    x = x if smooth_scales is None else x * smooth_scales if group_index is None else by_group(x, smooth_scales,
+        tuple(group_index.tolist()))
+    y, scale = (x / (s := x.abs().amax() / 127), s.view(1)) if quant_mode == "pertensor" else dynamic(x,
+        7 if dst_type != torch.int8 else 127)
     return (int4(y) if dst_type == torch.quint4x2 else rounded(y)), scale
 
 
@@ -74,7 +76,8 @@ DYNAMIC = [
          "scales of rows, floating"),
     case("npu_dequant_bias", (PRODUCT.int()[:0], SCALE / 100, rand(0), None), lambda x, s, a, b: torch.zeros(0, 5).half(), "no rows"),
     *[case("npu_gelu_quant", (x,), lambda x, input_scale=None, approximate="none", quant_mode="dynamic", input_offset=None, dst_type=None,
-           round_mode="rint": (lambda y: both(y) if quant_mode == "dynamic" else rounded(y + (0 if input_offset is None else input_offset)))(
+           round_mode="rint": (lambda y: both(y) if quant_mode == "dynamic" else rounded(y + (0 if input_offset is None
+               else input_offset)))(
                F.gelu(x, approximate=approximate) * (1 if input_scale is None else input_scale)), label, **options)
       for label, x, options in (("tanh", X, {"approximate": "tanh", "dst_type": torch.int8}),
                                 ("one scale", X, {"input_scale": torch.tensor([30.0]), "quant_mode": "static"}),

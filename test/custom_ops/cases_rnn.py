@@ -330,10 +330,10 @@ INS = [rand(ROWS, WIDTH, seed=s) for s in range(3)]
 ATTN_MASK, ATTN_KEPT = rand(2, HEADS, 4, 4), (rand(2, HEADS, 4, 4, seed=1) > -0.5)
 
 
-def of_attention(prob, use_float):
+def of_attention(prob, use_float, ins=INS):
     kept = ATTN_KEPT if prob else torch.ones_like(ATTN_KEPT)
-    _, *saved = attention(*INS, *WEIGHTS[:3], ATTN_MASK, WEIGHTS[3], *BIASES, kept, prob)
-    return (*INS, *WEIGHTS, *BIASES, *saved, rand(ROWS, WIDTH, seed=9), kept.to(torch.uint8), HEADS, SIZE, 4, 4, prob, use_float)
+    _, *saved = attention(*ins, *WEIGHTS[:3], ATTN_MASK, WEIGHTS[3], *BIASES, kept, prob)
+    return (*ins, *WEIGHTS, *BIASES, *saved, rand(ROWS, WIDTH, seed=9), kept.to(torch.uint8), HEADS, SIZE, 4, 4, prob, use_float)
 
 
 def attention_backward(*args):
@@ -362,6 +362,9 @@ ATTENTION = [
     Case("npu_multi_head_attention_backward", of_attention(0.0, True), attention_backward),
     Case("npu_multi_head_attention_backward", of_attention(0.3, True), attention_backward, label="dropped"),
     Case("npu_multi_head_attention_backward", of_attention(0.0, False), attention_backward, label="short"),
+    Case("npu_multi_head_attention_backward", of_attention(0.5, False), attention_backward, label="short, dropped"),
+    Case("npu_multi_head_attention_backward", of_attention(0.0, True, [t * 2 for t in INS]), attention_backward, label="sharp"),
+    Case("npu_multi_head_attention_backward", of_attention(0.2, True, [INS[0]] * 3), attention_backward, label="of itself"),
 ]
 
 CASES = [*RECURRENT, *ATTENTION]

@@ -129,7 +129,8 @@ def sources(r):
 
 COPIES = torch.tensor([[1, 9, 0], [2, 3, 8], [2, 1, 6], [1, 4, 0], [2, 7, 0], [1, 5, 0], [1, 2, 0]], dtype=INT)
 ROUTING = [
-    *each("npu_moe_init_routing", lambda r: (r.tokens, sources(r), r.choices, r.count), init_routing, only=("three of seven", "one number")),
+    *each("npu_moe_init_routing", lambda r: (r.tokens, sources(r), r.choices, r.count), init_routing, only=("three of seven",
+        "one number")),
     *[Case("npu_moe_compute_expert_tokens", (sorted_experts, count),
            lambda s, n: torch.tensor([int((s <= e).sum()) for e in range(n)], dtype=INT), label=label)
       for label, sorted_experts, count in (("three of seven", SEVEN.choices.flatten().sort().values, 7),
@@ -139,7 +140,8 @@ ROUTING = [
                                                                   "offset": torch.tensor([-3.0]), "expert_tokens_num_mode": 1}),
                                 ("a scale for each expert", SEVEN, {"scale": rand(7, 4).abs() + 0.5, "active_num": 27}))],
     *[Case("npu_moe_finalize_routing", args, finalize, label=label) for label, args in {
-        "three of seven": (SEVEN.rows, SEVEN.tokens, None, rand(7, 4), SEVEN.weights, torch.randperm(27, generator=torch.Generator().manual_seed(0)).to(INT), SEVEN.choices, 2),
+        "three of seven": (SEVEN.rows, SEVEN.tokens, None, rand(7, 4), SEVEN.weights, torch.randperm(27,
+            generator=torch.Generator().manual_seed(0)).to(INT), SEVEN.choices, 2),
         "one token": (ONE.rows, ONE.tokens, ONE.tokens + 1, None, ONE.weights, numbers(1, 0), None)}.items()],
     Case("npu_moe_re_routing", (rand(9, 3), torch.tensor([[0, 4], [0, 5]])), lambda t, c, **_: re_routed(t, c),
          {"expert_token_num_type": 1, "idx_type": 0}, label="an expert without tokens"),

@@ -126,10 +126,12 @@ GRADIENTS = [
     of_renorm(WIDE, 2, 1, 0.5, "wide"), of_renorm(DEEP, 1.5, 0, 1.0, "four dimensions"), of_renorm(rand(3, 4) / 9, 2, 0, 5.0, "all small"),
     *[Case("fft_r2c_backward", *of_r2c(*how), label=label) for label, how in (("root of two", ([0, 2], 1, True, 5)),
                                                                              ("one number", ([2], 0, True, 1)))],
-    *[Case("fft_c2r_backward", *of_c2r(*how), label=label) for label, how in (("root of two", ([1, 2], 1, 5)), ("two numbers", ([2], 2, 2)))],
+    *[Case("fft_c2r_backward", *of_c2r(*how), label=label) for label, how in (("root of two", ([1, 2], 1, 5)), ("two numbers", ([2], 2,
+        2)))],
     Case("matmul_double_backward", of_matmul(rand(2, 1, 3, 4), rand(5, 4, 2)), matmul_twice, label="broadcast"),
     *[Case("repeat_interleave_backward_int", (rand(*x.repeat_interleave(n, dim).shape, seed=3), x, n, *(() if dim is None else (dim,))),
-           repeated(dim), label=label) for label, x, n, dim in (("wide", WIDE, 2, 0), ("last of four", DEEP, 3, -1), ("a vector", rand(5), 4, None))],
+           repeated(dim), label=label) for label, x, n, dim in (("wide", WIDE, 2, 0), ("last of four", DEEP, 3, -1), ("a vector", rand(5),
+               4, None))],
     *[Case("repeat_interleave_backward_tensor", (rand(*x.repeat_interleave(r, dim).shape, seed=3), x, r, *(() if dim is None else (dim,))),
            repeated(dim), label=label)
       for label, x, r, dim in (("first", WIDE, torch.tensor([3, 1]), 0), ("last of four", DEEP, torch.tensor([0, 2, 0, 1]), -1),
@@ -138,7 +140,8 @@ GRADIENTS = [
 
 
 def loss(op, function, at=0, variants=(), **more):
-    return [Case(op, (rand(*x.shape, seed=5) if r == 0 else torch.tensor(-0.7), x, t, *extra, r), loss_gradient(function, at), more, label=label)
+    return [Case(op, (rand(*x.shape, seed=5) if r == 0 else torch.tensor(-0.7), x, t, *extra, r), loss_gradient(function, at), more,
+        label=label)
             for label, x, t, extra, r in variants]
 
 
@@ -153,7 +156,8 @@ LOSSES = [
     *loss("npu_binary_cross_entropy_with_logits_backward", bce, variants=[
         ("three dimensions", *PAIRS["three dimensions"], (rand(3, 4).abs(), None), 0),
         ("weights of positives", *PAIRS["three dimensions"], (None, rand(4).abs()), 2)]),
-    *[Case("npu_softmax_cross_entropy_with_logits", (x, torch.softmax(y, -1)), lambda x, y: F.cross_entropy(x, y, reduction="none"), grad=(0,),
+    *[Case("npu_softmax_cross_entropy_with_logits", (x, torch.softmax(y, -1)), lambda x, y: F.cross_entropy(x, y, reduction="none"),
+        grad=(0,),
            label=label) for label, x, y in (("wide", WIDE, rand(2, 70, seed=1)), ("flat ends", rand(4, 5) * 30, rand(4, 5, seed=1)),
                                             ("two classes", rand(9, 2), rand(9, 2, seed=1)))],
     *[Case("npu_softmax_cross_entropy_with_logits_backward", (rand(len(x)), x, torch.softmax(y, -1)), cross_entropy, label=label)
@@ -178,7 +182,8 @@ LOSSES = [
                                 ("one head", rand(2, 3, 1, 4, 6), rand(1, 3, 1, 4, 6), rand(1, 1, 1, 4, 6, seed=2), (0.5,)))],
     *[Case("npu_top_k_top_p", (x, p, k), lambda x, p, k: narrowed(x, torch.ones(len(x)) if p is None else p,
                                                                 torch.full((len(x),), x.shape[1]) if k is None else k), label=label)
-      for label, x, p, k in (("wide", WIDE, torch.tensor([0.3, 0.99]), torch.tensor([40, 3])), ("one row", rand(1, 5), torch.tensor([0.7]), None),
+      for label, x, p, k in (("wide", WIDE, torch.tensor([0.3, 0.99]), torch.tensor([40, 3])), ("one row", rand(1, 5),
+          torch.tensor([0.7]), None),
                              ("int32", rand(4, 6), None, torch.tensor([6, 1, 3, 2], dtype=INT)))],
 ]
 X, W, VOCAB = rand(7, 3), rand(5, 3, seed=1), torch.tensor([0, 4, 9, 2, 5, 1, 8])
@@ -206,7 +211,8 @@ OLDER = [
            label=label) for label, m, a, p, d in (("three dimensions", TALL, 0.25, 0.4, -1), ("middle", TALL, -1.0, 0.1, 1),
                                                   ("one row", BYTES[:1], 3.0, 0.0, 1))],
     *[Case("npu_dropout_backward", (rand(*shape), bits, p), unpacked, label=label)
-      for label, shape, bits, p in (("three blocks", (2, 150), MANY_BITS, 0.5), ("one number", (1,), BITS, 0.75), ("four dimensions", (2, 1, 3, 5),
+      for label, shape, bits, p in (("three blocks", (2, 150), MANY_BITS, 0.5), ("one number", (1,), BITS, 0.75), ("four dimensions", (2,
+          1, 3, 5),
                                                                                                          BITS, 0.1))],
     *[Case("_npu_dropout_gen_mask.Tensor", (rand(2), size, p, 1, 0), lambda *_, mask=mask, **__: mask, how, label=label)
       for label, size, p, how, mask in (("streams said", [128], 0.0, {"parallel": True, "sync": False}, packed_ones(16)),
@@ -214,24 +220,35 @@ OLDER = [
                                          ("empty", [0], 0.0, {}, torch.zeros(0, dtype=torch.uint8)))],
     *[Case("npu_apply_adam.out", (0.3, 0.2, 0.05, 0.7, 0.6, 1e-4, rand(*shape, seed=8), lock, nesterov), adam, step(i, *shape), label=label)
       for i, ((label, shape), lock, nesterov) in enumerate(zip(FORMS.items(), (True, False, None), (False, True, True)))],
-    *[Case("npu_apply_adam_w.out", (0.3, 0.2, 0.05, decay, 0.7, 0.6, 1e-4, rand(*shape, seed=8), rand(*shape, seed=4).square() if ams else None,
+    *[Case("npu_apply_adam_w.out", (0.3, 0.2, 0.05, decay, 0.7, 0.6, 1e-4, rand(*shape, seed=8), rand(*shape,
+        seed=4).square() if ams else None,
                                     ams, maximize), adamw, step(i, *shape), label=label)
-      for i, ((label, shape), decay, ams, maximize) in enumerate(zip(FORMS.items(), (0.5, 0.0, 0.1), (True, False, True), (True, False, True)))],
+      for i, ((label, shape), decay, ams, maximize) in enumerate(zip(FORMS.items(), (0.5, 0.0, 0.1), (True, False, True), (True, False,
+          True)))],
     *[Case(f"_npu_index_add{end}", (x, i, s), lambda x, i, s, alpha=1: x.index_add(0, i, s, alpha=alpha), {"alpha": a}, label=label)
       for end in ("", "_") for label, x, i, s, a in (("the same row", WIDE, torch.tensor([1, 1, 1]), rand(3, 70), -1),
                                                      ("int32", rand(4, 2, 3), torch.tensor([2, 0], dtype=INT), rand(2, 2, 3), 3),
                                                      ("one row", rand(1, 5), torch.tensor([0]), rand(1, 5, seed=1), 0.25))],
     Case("batch_norm_reduce", (rand(1, 4, 3), 1e-3), reduced, label="one image"),
+    Case("batch_norm_reduce", (rand(3, 1, 2, 2), 1e-3), reduced, label="one channel"),
     Case("batch_norm_gather_stats_update", (rand(2, 4), rand(3, 4), rand(3, 4).square() * 30 + 9, torch.zeros(4), torch.ones(4), 1.0, 1e-2,
                                             torch.tensor([2.0, 8.0, 3.0])), gathered, label="three cards"),
     *[Case("npu_normalize_batch", (x, torch.tensor(n, dtype=INT), *how), normalized, label=label)
       for label, x, n, how in (("long", rand(2, 3, 70), [70, 33], ()), ("one channel", rand(2, 1, 5), [5, 2], (1,)),
                                ("two numbers", rand(3, 2, 2) * 9, [2, 2, 2], (0,)))],
-    *[Case("npu_masked_fill_range", (x, torch.tensor(b, dtype=INT), torch.tensor(e, dtype=INT), torch.tensor(v), *axis), filled, label=label)
-      for label, x, b, e, v, axis in (("wide", WIDE, [[0, 60]], [[10, 70]], [2.0], (1,)), ("nothing", rand(4, 4), [[2]], [[2]], [1.0], (1,)))],
+    *[Case("npu_masked_fill_range", (x, torch.tensor(b, dtype=INT), torch.tensor(e, dtype=INT), torch.tensor(v), *axis), filled,
+        label=label)
+      for label, x, b, e, v, axis in (("wide", WIDE, [[0, 60]], [[10, 70]], [2.0], (1,)), ("nothing", rand(4, 4), [[2]], [[2]], [1.0], (1,
+          )))],
     *[Case("npu_stride_add", (x, y, a, b, n), stride_added, label=label)
-      for label, x, y, a, b, n in (("three groups", rand(1, 48, 2), rand(1, 48, 2, seed=1), 0, 0, 3), ("one pixel", rand(2, 16, 1), rand(2, 20, 1),
-                                                                                                              0, 0, 1), ("five dimensions", rand(1, 32, 1, 2, 2), rand(1, 16, 1, 2, 2), 1, 0, 1))],
+      for label, x, y, a, b, n in (("three groups", rand(1, 48, 2), rand(1, 48, 2, seed=1), 0, 0, 3), ("one pixel", rand(2, 16, 1),
+          rand(2, 20, 1),
+                                                                                                              0, 0, 1),
+                                                                                                                  ("five dimensions",
+                                                                                                                      rand(1, 32, 1, 2,
+                                                                                                                          2), rand(1, 16,
+                                                                                                                              1, 2, 2), 1,
+                                                                                                                                  0, 1))],
     *[Case("npu_ifmr", of_ifmr(x, offset, share), calibrated, label=label)
       for label, x, offset, share in (("one sign", rand(50).abs() + 1, True, 0.999), ("negative", -rand(50).abs(), False, 0.99),
                                       ("many", rand(10, 40), True, 0.9))],

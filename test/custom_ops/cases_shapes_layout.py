@@ -4,7 +4,7 @@ import torch
 from cases import Case, grads, rand
 from cases_formats import same
 from cases_further_layout import plain, transposed
-from cases_hans import WIDTHS, buffers, distribution, encoded, gives_back
+from cases_hans import buffers, distribution, encoded, gives_back
 from cases_misc import looked_up
 from torch.nn import functional as F
 
@@ -38,9 +38,11 @@ CAST = [
     *shapes("one_", {"five dimensions": (DEEP,), "empty": (EMPTY,), "float16": (X.half(),)}, torch.ones_like),
     *shapes("npu_alloc_float_status", {"a number": (rand(1)[0],), "float16": (X.half(),), "bool": (torch.ones(2, dtype=torch.bool),)},
             lambda x: torch.zeros(8)),
-    *shapes("npu_view_copy", {"narrowed": (X.half(), X, False), "a number": (X, rand(1)[0], True), "five dimensions": (DEEP, DEEP + 1, False)},
+    *shapes("npu_view_copy", {"narrowed": (X.half(), X, False), "a number": (X, rand(1)[0], True), "five dimensions": (DEEP, DEEP + 1,
+        False)},
             replaced),
-    *shapes("_npu_format_cast", {"five dimensions": (DEEP, NZ), "blocks of bytes": (torch.arange(96).view(2, 48).to(torch.int8), NZ)}, same),
+    *shapes("_npu_format_cast", {"five dimensions": (DEEP, NZ), "blocks of bytes": (torch.arange(96).view(2, 48).to(torch.int8), NZ)},
+        same),
     *shapes("_npu_format_cast.aclnn", {"image": (rand(2, 5, 6, 7), C0, 6), "wide": (WIDE, NZ, 6), "five dimensions": (DEEP, ND, 6)}, same,
             grad=(0,)),
     *shapes("_npu_format_cast.input_dtype", {"wide": (torch.arange(-128, 128).view(1, 256).to(torch.int8), NZ, 1, 1),
@@ -58,7 +60,8 @@ CAST = [
       for label, x, number in (("vector", rand(5), ND), ("matrix", WIDE, ND), ("empty image", rand(0, 1, 2, 3), NCHW))],
     *shapes("get_storage_size", {"bytes": (torch.zeros(3, 5, dtype=torch.uint8),), "five dimensions": (DEEP,), "float16": (X.half(),)},
             lambda x: x.numel()),
-    *shapes("npu_prefetch", {"empty": (EMPTY, None, 100), "float16": (X.half(), None, 1), "bytes": (torch.zeros(9, dtype=torch.uint8), X, 4, 2)},
+    *shapes("npu_prefetch", {"empty": (EMPTY, None, 100), "float16": (X.half(), None, 1), "bytes": (torch.zeros(9, dtype=torch.uint8), X,
+        4, 2)},
             lambda *_: ()),
     *[Case("npu_hans_decode.out", encoded(x, fixed), gives_back(x), {"out": torch.zeros_like(x)}, label=label)
       for label, x, fixed in (("float32", rand(16, 12), None), ("float32 and var", rand(16, 12), 40))],
@@ -106,10 +109,12 @@ def unpacked(x, size, kind):
 FOUR = [1, 0, 2, 0], [3, 3, 4, 5], [1, 2, 1, 3]
 CUBE = rand(3, 4, 5, 6)
 LAYOUT = [
-    *[case for label, args, out, grad in (("swapped pair", (WIDE, [1, 0]), (260, 2), (0,)), ("five", (DEEP, [4, 0, 2, 1, 3]), (4, 2, 3, 1, 2), (0,)),
+    *[case for label, args, out, grad in (("swapped pair", (WIDE, [1, 0]), (260, 2), (0,)), ("five", (DEEP, [4, 0, 2, 1, 3]), (4, 2, 3, 1,
+        2), (0,)),
                                           ("as it is", (X, [0, 1, 2], True), (3, 4, 5), ()))
       for case in plain("npu_transpose", args, lambda x, p, *_: x.permute(p), label, out, grad=grad)],
-    *[case for label, args, out in (("flat", (DEEP, [48]), (48,)), ("one more", (X, [1, 3, 20], True), (1, 3, 20)), ("a number", (rand(1), []), ()))
+    *[case for label, args, out in (("flat", (DEEP, [48]), (48,)), ("one more", (X, [1, 3, 20], True), (1, 3, 20)), ("a number", (rand(1),
+        []), ()))
       for case in plain("npu_reshape", args, lambda x, s, *_: x.reshape(s), label, out)],
     *[case for label, args, f, out in (("all", (X, [0, 0, 0], [3, 4, 5]), lambda x, *_: x, (3, 4, 5)),
                                        ("nothing", (X, [1, 0, 0], [0, 4, 5]), lambda x, *_: x[:0], (0, 4, 5)),
@@ -118,19 +123,24 @@ LAYOUT = [
     *[case for label, args, out in (("as it is", (X, [3, 4, 5]), (3, 4, 5)), ("middle", (rand(2, 1, 3), [2, 5, 3]), (2, 5, 3)),
                                     ("empty", (rand(1, 4), [0, 4]), (0, 4)))
       for case in plain("npu_broadcast", args, lambda x, s: x.expand(s), label, out)],
-    *[case for label, args, pad in (("in front", (X, [1, 0, 2, 0, 3, 0]), [3, 0, 2, 0, 1, 0]), ("behind", (X, [0, 1, 0, 2, 0, 3]), [0, 3, 0, 2, 0, 1]),
+    *[case for label, args, pad in (("in front", (X, [1, 0, 2, 0, 3, 0]), [3, 0, 2, 0, 1, 0]), ("behind", (X, [0, 1, 0, 2, 0, 3]), [0, 3,
+        0, 2, 0, 1]),
                                     ("five dimensions", (DEEP, [0] * 8 + [1, 1]), [1, 1]))
       for case in plain("npu_pad", args, lambda x, p, pad=pad: F.pad(x, pad), label, grad=(0,))],
-    *[case for label, args in (("diagonal", (X, [3], [26], 0)), ("overlapping", (X, [5, 3], [1, 1], 3)), ("five dimensions", (X, [2] * 5, [1] * 5, 0)))
+    *[case for label, args in (("diagonal", (X, [3], [26], 0)), ("overlapping", (X, [5, 3], [1, 1], 3)), ("five dimensions", (X, [2] * 5,
+        [1] * 5, 0)))
       for case in plain("npu_stride_copy", args, lambda x, s, t, o: x.as_strided(s, t, o), label, tuple(args[1]))],
-    *[case for label, args, out in (("falling", (WIDE, -1, True), (2, 260)), ("a vector", (rand(9), 0, False), (9,)), ("empty", (EMPTY,), (0, 4)))
+    *[case for label, args, out in (("falling", (WIDE, -1, True), (2, 260)), ("a vector", (rand(9), 0, False), (9,)), ("empty", (EMPTY,),
+        (0, 4)))
       for case in plain("npu_sort_v2", args, lambda x, d=-1, r=False: x.sort(d, r).values, label, out)],
     *[Case(f"npu_{name}.dim", (x, *how), extreme(name), grad=(0,), label=label) for name in ("max", "min")
       for label, x, how in (("wide", WIDE, (1,)), ("kept middle", DEEP, (2, True)), ("a vector", rand(9), (0,)))],
-    *shapes("npu_scatter", {"wide": (WIDE, torch.tensor([259, 0]), rand(2), 1), "one column": (rand(4, 1), torch.tensor([0, 0, 0, 0]), rand(4), 1),
+    *shapes("npu_scatter", {"wide": (WIDE, torch.tensor([259, 0]), rand(2), 1), "one column": (rand(4, 1), torch.tensor([0, 0, 0, 0]),
+        rand(4), 1),
                             "last row": (rand(4, 3), torch.tensor([3, 3, 0]), rand(3), 0)},
             lambda x, i, u, d: x.scatter(d, i.unsqueeze(d), u.unsqueeze(d)), grad=(0, 2)),
-    *shapes("npu_indexing", {"an element": (CUBE, *FOUR, 0, 0, 0, 0, 1), "open in front": (CUBE, *FOUR, 5, 0), "open behind": (CUBE, *FOUR, 0, 10),
+    *shapes("npu_indexing", {"an element": (CUBE, *FOUR, 0, 0, 0, 0, 1), "open in front": (CUBE, *FOUR, 5, 0), "open behind": (CUBE,
+        *FOUR, 0, 10),
                              "all of it": (CUBE, *FOUR, 4, 2, 0, 0, 8)}, removed, grad=(0,)),
     *[Case("npu_indexing.out", (CUBE, *FOUR, *masks), removed, {"out": rand(1)}, label=label)
       for label, masks in (("an element", (0, 0, 0, 0, 1)), ("open in front", (5,)), ("open behind", (0, 10)))],
@@ -157,7 +167,8 @@ LAYOUT = [
                                                  "nothing": (rand(0, 4), [5, 4], torch.zeros(0, dtype=torch.long))},
             lambda g, s, i: looked_up(s, i, g)),
     *shapes("npu_sign_bits_pack", {"rows": (rand(64), 4), "one byte": (rand(8), 1), "float16": (rand(48).half(), 2)}, signs),
-    *shapes("npu_sign_bits_unpack", {"four rows": (signs(rand(64), 1)[0], 4, torch.float32), "one byte": (signs(rand(8), 1)[0], 1, torch.float16),
+    *shapes("npu_sign_bits_unpack", {"four rows": (signs(rand(64), 1)[0], 4, torch.float32), "one byte": (signs(rand(8), 1)[0], 1,
+        torch.float16),
                                      "one row": (signs(rand(80), 1)[0], 1, torch.float32)}, unpacked),
 ]
 
@@ -185,6 +196,7 @@ CONVOLUTION = [
     *given("npu_conv2d", CONV2D, convolve, True, grad=(0, 1, 2)), *given("npu_conv3d", CONV3D, convolve, True, grad=(0, 1, 2)),
     *given("npu_convolution", {**{"volume, " + k: v for k, v in list(CONV3D.items())[:1]}, **dict(list(CONV2D.items())[:2])}, convolve,
            grad=(0, 1, 2)),
-    *given("npu_conv_transpose2d", TURNED, transposed, grad=(0, 1, 2)), *given("npu_convolution_transpose", TURNED, transposed, grad=(0, 1, 2)),
+    *given("npu_conv_transpose2d", TURNED, transposed, grad=(0, 1, 2)), *given("npu_convolution_transpose", TURNED, transposed, grad=(0,
+        1, 2)),
 ]
 CASES = [*CAST, *LAYOUT, *CONVOLUTION]

@@ -66,7 +66,8 @@ ACTIVATION = [
     *[Case("npu_clipped_swiglu", (WIDE,), clipped, options, label=label)
       for label, options in (("limit", {"limit": 2.5}), ("alpha and bias", {"alpha": 0.5, "bias": -2.0}),
                              ("halves, everything else", {"alpha": 3.0, "bias": 0.25, "limit": 4.0, "interleaved": False}))],
-    Case("npu_clipped_swiglu", (WIDE,), lambda x, group_index: Leading(clipped(x)[:4]), {"group_index": torch.tensor([1, 3])}, label="groups"),
+    Case("npu_clipped_swiglu", (WIDE,), lambda x, group_index: Leading(clipped(x)[:4]), {"group_index": torch.tensor([1, 3])},
+        label="groups"),
 ]
 
 

@@ -2,19 +2,18 @@
 
 import torch
 from cases import Case, grads, rand
-from cases_mhc import ALPHA, BIAS, PHI, kept, masked_conv, post, pre, pre_backward, sinkhorn
+from cases_mhc import ALPHA, BIAS, kept, masked_conv, post, pre, pre_backward, sinkhorn
 from cases_misc import chunk_delta, recurrent_delta
 from cases_rnn import (
-    BATCH_SIZES,
     B_HH,
     B_IH,
-    C,
-    GRU,
+    BATCH_SIZES,
+    BIAS as LSTM_BIAS,
     G_HH,
     G_IH,
     GB_HH,
     GB_IH,
-    H,
+    GRU,
     HIDDEN,
     INPUTS,
     MASK,
@@ -23,7 +22,8 @@ from cases_rnn import (
     W_HH,
     W_IH,
     WEIGHT,
-    BIAS as LSTM_BIAS,
+    C,
+    H,
     X,
     cell,
     cell_backward,
@@ -40,7 +40,6 @@ from cases_rnn import (
     of_cell,
     of_gru_net,
     of_lstm,
-    of_lstm_data,
     of_lstm_net,
     of_net,
     qkv_grad,
@@ -52,7 +51,8 @@ from cases_rnn import (
 
 ONE = (rand(4, 1, INPUTS), rand(1, 1, HIDDEN), rand(1, 1, HIDDEN, seed=1))  # a batch of one
 LONG = (rand(9, 2, INPUTS), rand(1, 2, HIDDEN), rand(1, 2, HIDDEN, seed=1))
-FORMS = {"one direction, two layers": (2, 1, True, False), "both directions": (1, 2, True, False), "no biases, two layers": (2, 1, False, False)}
+FORMS = {"one direction, two layers": (2, 1, True, False), "both directions": (1, 2, True, False), "no biases, two layers": (2, 1, False,
+    False)}
 
 
 def ragged(sizes, batch):
@@ -78,7 +78,8 @@ RECURRENT = [
     *[Case("npu_lstm", (x, WEIGHT, LSTM_BIAS, NO_MASK, h, c, *NET, False, False), lstm, grad=(0, 1, 2, 4, 5), through=t, label=label)
       for label, (x, h, c), t in (("a batch of one", ONE, 1), ("nine steps", LONG, 0))],
     Case("npu_lstm", (X, WEIGHT, LSTM_BIAS, MASK, H, C, *NET, True, True), lstm, grad=(0, 1, 2), through=1, label="ragged, backwards"),
-    *[Case("npu_lstm_data", (X, sizes, WEIGHT, LSTM_BIAS, ragged(sizes, 3), H, C, *NET, True, reverse), lstm_data, grad=(0, 2, 3), label=label)
+    *[Case("npu_lstm_data", (X, sizes, WEIGHT, LSTM_BIAS, ragged(sizes, 3), H, C, *NET, True, reverse), lstm_data, grad=(0, 2, 3),
+        label=label)
       for (label, sizes), reverse in zip(list(SIZES.items())[:2], (False, True))],
     Case("npu_lstm_data", (X, BATCH_SIZES, WEIGHT, LSTM_BIAS, MASK, H * 0, C * 0, *NET, True, False), lstm_data, grad=(0, 2), through=2,
          label="from zero"),
@@ -149,18 +150,23 @@ def of_sinkhorn(x, num_iters):
 LONG_SEQ = rand(12, 1, 3)
 SEEN = torch.rand(1, 12, generator=torch.Generator().manual_seed(1)) > 0.5
 HYPER = [
-    Case("npu_mhc_pre", (X5, PHI2, ALPHA, BIAS), pre, {"gamma": GAMMA2, "out_flag": 1, "norm_eps": 1e-2}, grad=(0, 1, 2, 3), label="narrow streams"),
+    Case("npu_mhc_pre", (X5, PHI2, ALPHA, BIAS), pre, {"gamma": GAMMA2, "out_flag": 1, "norm_eps": 1e-2}, grad=(0, 1, 2, 3),
+        label="narrow streams"),
     Case("npu_mhc_pre", (ONE_X, PHI2, ALPHA, BIAS), pre, {"hc_eps": 1e-2}, label="one token"),
     *[Case("npu_mhc_pre_backward", of_pre(*how), pre_backward, label=label)
       for label, how in (("narrow streams", (X5, GAMMA2)), ("one token", (ONE_X, GAMMA2)), ("one token without gamma", (ONE_X, None)))],
-    *[Case("npu_mhc_post", streams(*shape), post, grad=(0, 1, 2, 3), label=label) for label, shape in (("one token", (1,)), ("three by five", (3, 5)))],
-    *[Case("npu_mhc_post_backward", (rand(*streams(*shape)[0].shape, seed=4), *streams(*shape)), lambda g, *args: grads(post, args, g), label=label)
+    *[Case("npu_mhc_post", streams(*shape), post, grad=(0, 1, 2, 3), label=label) for label, shape in (("one token", (1,)),
+        ("three by five", (3, 5)))],
+    *[Case("npu_mhc_post_backward", (rand(*streams(*shape)[0].shape, seed=4), *streams(*shape)), lambda g, *args: grads(post, args, g),
+        label=label)
       for label, shape in (("one token", (1,)), ("three by five", (3, 5)))],
     *[Case("npu_mhc_sinkhorn", (x,), lambda x, **kw: (sinkhorn(x, **kw), *kept(x, kw["num_iters"], kw.get("eps", 1e-6))),
            {"out_flag": 1, "num_iters": n, **more}, grad=(0,), label=label)
-      for label, x, n, more in (("one matrix", rand(1, 4, 4), 5, {}), ("eps", rand(3, 6, 6), 2, {"eps": 0.05}), ("flat ends", rand(2, 4, 4) * 9, 7, {}))],
+      for label, x, n, more in (("one matrix", rand(1, 4, 4), 5, {}), ("eps", rand(3, 6, 6), 2, {"eps": 0.05}), ("flat ends", rand(2, 4,
+          4) * 9, 7, {}))],
     of_sinkhorn(rand(1, 4, 4), 6), of_sinkhorn(rand(2, 3, 6, 6), 2), of_sinkhorn(rand(20, 4, 4), 3),
-    *[case for label, x, w, options in (("twelve steps", LONG_SEQ, rand(4, 3), {"mask": SEEN}), ("one weight", rand(5, 2, 4), rand(1, 4), {}),
+    *[case for label, x, w, options in (("twelve steps", LONG_SEQ, rand(4, 3), {"mask": SEEN}), ("one weight", rand(5, 2, 4), rand(1, 4),
+        {}),
                                         ("longer than the sequence", rand(2, 3, 4), rand(4, 4), {})) for case in (
         Case("npu_masked_causal_conv1d", (x, w), masked_conv, options, grad=(0, 1), label=label),
         Case("npu_masked_causal_conv1d_backward", (rand(*x.shape, seed=3), x, w), lambda g, x, w, mask=None: grads(

@@ -73,7 +73,8 @@ INDEXER = [
       for label, q, k, w, options in (
           ("one token", bytes_(1, 1, 2, 8), bytes_(1, 5, 1, 8, seed=1), ONE[2], {"sparse_count": 2}),
           ("all keys", bytes_(3, 4, 1, 6), bytes_(3, 9, 1, 6, seed=1), MANY[2], {"sparse_count": 12, "sparse_mode": 0}),
-          ("lengths", bytes_(3, 4, 1, 6), bytes_(3, 9, 1, 6, seed=1), MANY[2], {"sparse_count": 4, "actual_seq_lengths_query": ints(4, 1, 2),
+          ("lengths", bytes_(3, 4, 1, 6), bytes_(3, 9, 1, 6, seed=1), MANY[2], {"sparse_count": 4, "actual_seq_lengths_query": ints(4, 1,
+              2),
                                                                                "actual_seq_lengths_key": ints(9, 3, 5)}))],
     *[Case("npu_dense_lightning_indexer_softmax_lse", args, softmax_lse, options, label=label)
       for label, args, options in (("one token", ONE, {}), ("many", MANY, {"sparse_mode": 3}), ("three in a row", ROW, ROW_ENDS))],
@@ -119,13 +120,15 @@ ATTENTION = [
 ]
 
 TOKENS, WEIGHT = rand(30, 2, 3), rand(6, 2)
-ENDS = {"one window": {"actual_seq_len": [6]}, "every token": {"actual_seq_len": [9, 30]}, "four sequences": {"actual_seq_len": [7, 8, 15, 30]}}
+ENDS = {"one window": {"actual_seq_len": [6]}, "every token": {"actual_seq_len": [9, 30]}, "four sequences": {"actual_seq_len": [7, 8, 15,
+    30]}}
 STRIDES = {"one window": 3, "every token": 1, "four sequences": 3}
 COMPRESS = []
 for label, ends in ENDS.items():
     windows = compress(TOKENS, WEIGHT, 6, STRIDES[label], **ends)
     COMPRESS.append(Case("npu_nsa_compress", (TOKENS, WEIGHT, 6, STRIDES[label]), compress, ends, grad=(0, 1), label=label))
-    COMPRESS.append(Case("npu_nsa_compress_grad", (rand(*windows.shape, seed=4), TOKENS, WEIGHT, 6, STRIDES[label]), compress_gradients, ends,
+    COMPRESS.append(Case("npu_nsa_compress_grad", (rand(*windows.shape, seed=4), TOKENS, WEIGHT, 6, STRIDES[label]), compress_gradients,
+        ends,
                          label=label))
 Q, K, V = rand(9, 2, 4), rand(14, 1, 4), rand(14, 1, 3)
 CMP = {"actual_seq_qlen": [2, 9], "actual_cmp_seq_kvlen": [5, 14], "actual_sel_seq_kvlen": [2, 6]}
@@ -148,13 +151,15 @@ NSA = [
       for label, heads, few, size, scale, select, count, block, lengths in (
           ("eight heads", 8, 2, 6, 0.3, SELECT, 4, BLOCK, [12, 15]), ("small blocks", 4, 2, 6, 1.0, 4, 6, BLOCK, [14, 16]),
           ("as many heads", 2, 2, 6, 0.5, SELECT, 4, STRIDE, [16, 14]))],
-    *[Case("npu_nsa_select_attention", args, selected_attention, ends, grad=(0, 1, 2), label=label) for label, (args, ends) in SELECTED.items()],
+    *[Case("npu_nsa_select_attention", args, selected_attention, ends, grad=(0, 1, 2), label=label) for label, (args,
+        ends) in SELECTED.items()],
     *[Case("npu_nsa_select_attention_grad", select_backward(*args, **ends), selected_gradients, ends, label=label)
       for label, (args, ends) in SELECTED.items()],
     *[Case("npu_nsa_select_attention_infer", (q, CACHE_K, CACHE_V, at, 0.3, heads, few, 4, at.shape[-1], 8), selected_step,
            {"block_table": TABLE, "actual_seq_kvlen": lengths, "layout": layout}, label=label)
       for label, q, at, heads, few, lengths, layout in (
-          ("eight heads", rand(2, 1, 48), PICKED, 8, 2, [13, 16], "BSH"), ("one key head", rand(2, 2, 12), PICKED[:, :1], 2, 1, [16, 16], "TND"),
+          ("eight heads", rand(2, 1, 48), PICKED, 8, 2, [13, 16], "BSH"), ("one key head", rand(2, 2, 12), PICKED[:, :1], 2, 1, [16, 16],
+              "TND"),
           ("short", rand(2, 1, 2, 6), torch.zeros(2, 2, 1, dtype=torch.int32), 2, 2, [1, 3], "BSND"))],
 ]
 
@@ -194,7 +199,8 @@ SINGLE = parts(rand(1, 4, 1, 8), rand(1, 4, 6, 8), rand(1, 4, 6, 8, seed=1), 5)
 RAGGED = parts(rand(1, 3, 6, 16), rand(1, 3, 4, 16), rand(1, 3, 4, 16, seed=1), 2)
 MERGING = [
     Case("npu_ring_attention_update", (*sbh(BATCHED[1][0]), *sbh(BATCHED[1][1])), lambda *_: sbh(BATCHED[0]), label="three batches"),
-    Case("npu_ring_attention_update", (*sbh(SINGLE[1][1]), *sbh(SINGLE[1][0])), lambda *_: sbh(SINGLE[0]), label="one row, the later part first"),
+    Case("npu_ring_attention_update", (*sbh(SINGLE[1][1]), *sbh(SINGLE[1][0])), lambda *_: sbh(SINGLE[0]),
+        label="one row, the later part first"),
     Case("npu_ring_attention_update", (*tnd(RAGGED[1][0]), *tnd(RAGGED[1][1])), lambda *_, **__: tnd(RAGGED[0]),
          {"input_layout": "TND", "input_softmax_layout": "TND", "actual_seq_qlen": torch.tensor([0, 1, 3, 6])}, label="three sequences"),
     *[Case("npu_attention_update", ([flat(p)[0] for p in cut], [flat(p)[1] for p in cut], kind), lambda lse, outs, kind, whole=whole: (

@@ -1,6 +1,7 @@
 """torch.ops.atb.*, which the official plugin runs on ATB: results against plain torch, and the schemas."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,12 @@ import torch
 import torch_npu
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "ops")]
+import atb_cases  # noqa: E402
 import cases_cache as cache  # noqa: E402
 import cases_inference as inference  # noqa: E402
 import counters  # noqa: E402
-from test_custom_ops import to  # noqa: E402
+from test_custom_ops import outputs, to  # noqa: E402
+from test_rows import cast, widened  # noqa: E402
 
 from torch_npu.custom_ops.schemas import ATB  # noqa: E402
 
@@ -27,6 +30,24 @@ def test_schema(name):
     assert str(getattr(getattr(torch.ops.atb, packet), overload or "default")._schema) == str(
         torch._C.parse_schema(OFFICIAL[f"atb::{name}"])
     )
+
+
+@pytest.mark.parametrize("case", atb_cases.CASES, ids=str)
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-4), (torch.float16, 4e-3), (torch.bfloat16, 3e-2)], ids=str)
+def test_result(case, dtype, tolerance):
+    args, kwargs = cast(case.args, dtype), cast(case.kwargs, dtype)
+    expected = outputs(case.reference(*widened(args), **widened(kwargs)))
+    args, kwargs = to("npu", (args, kwargs))
+    packet, _, overload = case.op.partition(".")
+    result = getattr(getattr(torch.ops.atb, packet), overload or "default")(*args, **kwargs)
+    actual = [kwargs[at] if isinstance(at, str) else args[at] for at in case.written] or outputs(result)
+    for a, e in zip(actual, expected, strict=True):
+        torch.testing.assert_close(a.cpu().float(), e.float(), rtol=tolerance, atol=tolerance)
+
+
+def test_every_operator_has_six_cases():
+    counts = Counter(case.op for case in atb_cases.CASES)
+    assert {name: counts[name] for name in (schema.partition("(")[0] for schema in ATB) if counts[name] < 6} == {}
 
 
 def test_names_of_the_package():

@@ -89,7 +89,8 @@ WITHOUT_LAUNCH = {case.op for case in OF_ROWS if case.op.endswith(("_infer_outpu
 # Cases of two launches: a copy of what is written to, zeros for a gradient that is not there, or npu_trans_quant_param, whose form of a
 # scale the product wants.
 TWO_LAUNCHES = {"npu_add_layer_norm_backward", "npu_quant_scatter", "npu_grouped_matmul_add", "npu_quant_matmul-int8",
-                "npu_quant_matmul-float16", "npu_quant_matmul-batch", "npu_quant_matmul-int4 without rows' scales", "npu_weight_quant_batchmatmul-quantised"}
+                "npu_quant_matmul-float16", "npu_quant_matmul-batch", "npu_quant_matmul-int4 without rows' scales",
+                "npu_weight_quant_batchmatmul-quantised"}
 GRADIENT_IS_THERE = {"npu_add_layer_norm_backward-sum", "npu_add_layer_norm_backward-five dimensions, sum"}
 
 
