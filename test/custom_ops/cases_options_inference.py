@@ -33,7 +33,7 @@ from cases_inference import (
 from cases_inference_forms import HEADS2, K8, TOKEN, V2, V8, both, quantised, second
 
 BIAS = rand(B, N, S, 7, seed=8)
-BNSD, SPACE = {"input_layout": "BNSD"}, torch.zeros(64, dtype=torch.uint8)
+BNSD, SPACE = {"input_layout": "BNSD"}, torch.zeros(4096, dtype=torch.uint8)
 PREFIX = {"key_shared_prefix": rand(1, M, 3, D, seed=6), "value_shared_prefix": rand(1, M, 3, D, seed=7)}
 TO_INT8 = {"scale": torch.tensor([40.0]), "offset": torch.tensor([-3.0])}
 BAND = {"sparse_mode": 4, "pre_tokens": 2, "next_tokens": 1, "atten_mask": TRIANGLE}
@@ -189,3 +189,6 @@ OLDER = [
        **BNSD, **ONLY),
 ]
 CASES = [*FIRST, *SECOND, *ASKING, *OLDER]
+# Why the official client cannot be asked, or does not agree.
+NOT_OFFICIAL = {str(case): "it returns the memory that a launch allocates itself here" for case in CASES
+    if case.op.endswith("_get_max_workspace")}

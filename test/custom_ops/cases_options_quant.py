@@ -215,3 +215,9 @@ PRODUCTS = [
         (I4A.long() @ I4B.long()) * nineteen_bits(s)).half(), "int4 without rows' scales", output_dtype=torch.float16),
 ]
 CASES = [*DYNAMIC, *GATED, *NORM, *PRODUCTS]
+# Why the official client cannot be asked, or does not agree.
+NOT_OFFICIAL = {
+    "npu_swiglu_quant-ten counted groups": "it needs offsets of the scales' shape",
+    "npu_weight_quant_batchmatmul-one row, int4": "groups of 4; it takes multiples of 32",
+    **{str(case): "it takes weights in the format FRACTAL_NZ only" for case in CASES if case.op == "npu_quant_matmul_reduce_sum"},
+}

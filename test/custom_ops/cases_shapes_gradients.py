@@ -255,4 +255,7 @@ OLDER = [
 ]
 CASES = [*CONVOLUTION, *GRADIENTS, *LOSSES, *LINEAR, *OLDER]
 # Why the official client cannot be asked, or does not agree.
-NOT_OFFICIAL = {str(case): "it passes a number of channels that it has not set" for case in CASES if case.op.startswith("slow_conv_")}
+NOT_OFFICIAL = {
+    **{str(case): "it passes a number of channels that it has not set" for case in CASES if case.op.startswith("slow_conv_")},
+    "matmul_double_backward-broadcast": "its gradients keep the dimensions that were broadcast",
+}

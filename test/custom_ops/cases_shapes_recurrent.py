@@ -194,3 +194,9 @@ DELTA = [case for label, ((qkv, gates), lengths) in RULES.items() for case in (
                             ("npu_recurrent_gated_delta_rule_functional", recurrent_delta))
       for more in ({"num_accepted_tokens": torch.ones(len(lengths), dtype=torch.int32)} if label == "one sequence" else {},)))]
 CASES = [*RECURRENT, *ATTENTION, *HYPER, *DELTA]
+# Why the official client cannot be asked, or does not agree.
+NOT_OFFICIAL = {
+    **{f"{case} gradient": "it needs the gradients of all results" for case in CASES if case.op == "npu_mhc_pre"},
+    **{str(case): "it takes 16 bits, and float32 for h_res and h_post" for case in CASES if case.op == "npu_mhc_post_backward"},
+    **{f"{case} gradient": "the same" for case in CASES if case.op == "npu_mhc_post"},
+}

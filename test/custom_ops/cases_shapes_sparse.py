@@ -137,6 +137,13 @@ SELECTED = {"one key head": ((Q, K, V, some(9, 1, 2, keys=2), 0.5, 2, 2, 2), SEL
             "a sequence each": ((Q[:3], K[:6], V[:6], some(3, 1, 1, keys=2), 0.5, 2, 1, 1), {"actual_seq_qlen": [1, 2, 3],
                                                                                             "actual_seq_kvlen": [2, 4, 6]}),
             "large blocks": ((Q, K, V, some(9, 1, 1, keys=1), -0.5, 2, 8, 1), SEL)}
+
+
+def heads_of(layout, few):
+    """The dimensions of a cache's row: heads of their own in BSND."""
+    return (few, -1) if layout == "BSND" else (-1,)
+
+
 NSA = [
     *COMPRESS,
     *[Case("npu_nsa_compress_infer.cache", (rand(5, 8, 2, 3), rand(b, 2), ints(*slots), b, s, 8), compress_last,
@@ -155,7 +162,8 @@ NSA = [
         ends) in SELECTED.items()],
     *[Case("npu_nsa_select_attention_grad", select_backward(*args, **ends), selected_gradients, ends, label=label)
       for label, (args, ends) in SELECTED.items()],
-    *[Case("npu_nsa_select_attention_infer", (q, CACHE_K, CACHE_V, at, 0.3, heads, few, 4, at.shape[-1], 8), selected_step,
+    *[Case("npu_nsa_select_attention_infer", (q, CACHE_K.view(5, 8, *heads_of(layout, few)), CACHE_V.view(5, 8, *heads_of(layout, few)),
+        at, 0.3, heads, few, 4, at.shape[-1], 8), selected_step,
            {"block_table": TABLE, "actual_seq_kvlen": lengths, "layout": layout}, label=label)
       for label, q, at, heads, few, lengths, layout in (
           ("eight heads", rand(2, 1, 48), PICKED, 8, 2, [13, 16], "BSH"), ("one key head", rand(2, 2, 12), PICKED[:, :1], 2, 1, [16, 16],
