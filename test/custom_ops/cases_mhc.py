@@ -126,6 +126,15 @@ def fused_conv(x, weight, states, query_start_loc=None, cache_indices=None, num_
     return out, states
 
 
+def conv_in_place(x, weight, states, cache_indices=None, query_start_loc=None, **kwargs):
+    """What is written over x and the states; the tokens of a sequence without a state stay."""
+    out, states = fused_conv(x, weight, states, cache_indices=cache_indices, query_start_loc=query_start_loc, **kwargs)
+    for i, slot in enumerate(cache_indices.tolist() if cache_indices.dim() == 1 else ()):
+        if slot == -1:
+            out[query_start_loc[i] : query_start_loc[i + 1]] = x[query_start_loc[i] : query_start_loc[i + 1]]
+    return out, states
+
+
 def conv_result(*args, **kwargs):
     return fused_conv(*args, **kwargs)[0]
 
@@ -190,8 +199,8 @@ CASES = [
          lambda g, x, w: grads(masked_conv, (x, w), g), label="short"),
     *(Case("npu_fused_causal_conv1d", (TOKENS, WEIGHT, STATES), conv_result, kwargs, label=label) for label, kwargs in MODES.items()),
     Case("npu_fused_causal_conv1d", SPECULATIVE[0], conv_result, SPECULATIVE[1], label="speculative"),
-    *(Case("npu_fused_causal_conv1d_v2", (TOKENS, WEIGHT, STATES), lambda *_, **__: (), kwargs, label=label) for label,
-         kwargs in MODES.items()),
+    *(Case("npu_fused_causal_conv1d_v2", (TOKENS, WEIGHT, STATES), conv_in_place, kwargs, label=label, written=(0, 2))
+      for label, kwargs in MODES.items()),
 ]
 # Cases that the official wheel refuses: see test/official/custom_ops.py.
 NOT_OFFICIAL = {

@@ -4,7 +4,7 @@ given, statistics of another call, rotary parts. The reference writes the visibl
 
 import torch
 from cases import Case, rand
-from cases_attention import BNSD, BSH, BSND, ENDS, PSE, ROWS, SBH, SINK, join, split
+from cases_attention import BNSD, BSH, BSND, ENDS, PSE, ROWS, SBH, SINK, eight, join, split
 from cases_attention_v3 import SPACE, TENSORS, gradients, no_bytes, nothing, results
 
 FAR = 2**31 - 1
@@ -85,6 +85,27 @@ def third(*args, workspace=None, **kwargs):
     return first(*args, **kwargs)
 
 
+def ring(q, k, v, dy, heads, layout, *, softmax_max, softmax_sum, attention_in, scale_value, out=None):
+    """The gradients of a part of the keys, of which the statistics and the result are those of all keys: KEYS behind them."""
+    q, k, v = (t.detach().requires_grad_() for t in (q, k, v))
+    with torch.enable_grad():
+        rows = torch.cat([q @ k.repeat_interleave(2, 1).mT, BNSD[0] @ KEYS[0].repeat_interleave(2, 1).mT], -1) * scale_value
+        values = torch.cat([v, KEYS[1]], 2).repeat_interleave(2, 1)
+        return *torch.autograd.grad(rows.softmax(-1) @ values, (q, k, v), dy), torch.empty(0)
+
+
+def of_ring():
+    whole = [torch.cat(pair, 2) for pair in zip(BNSD[1:], KEYS)]
+    out, top, total = attention(BNSD[0], *whole, 4, "BNSD", scale=0.3)
+    return {"softmax_max": eight(top), "softmax_sum": eight(total), "attention_in": out.contiguous(), "scale_value": 0.3}
+
+
+def with_statistics(*args, **kwargs):
+    out, top, total = attention(*args, **kwargs)
+    return out, eight(top), eight(total)
+
+
+KEYS = rand(2, 2, 5, 8, seed=11), rand(2, 2, 5, 8, seed=12)
 MASK = torch.rand(2, 4, 4, 6, generator=torch.Generator().manual_seed(2)) > 0.7
 MASK[..., 0] = False
 KEPT = (torch.rand(2, 4, 4, 6, generator=torch.Generator().manual_seed(3)) < 0.8).to(torch.uint8)
@@ -146,6 +167,11 @@ CASES += [
          label="dropped as given"),
     Case("npu_fusion_attention_v2", (*BSND, 4, "BSND"), forward, {**S, "keep_prob": 0.6, "dropout_mask": KEPT, "seed": 3, "offset": 8},
          label="dropped as given"),
+    *(Case(f"npu_fusion_attention_grad{version}", (*BNSD, DY["BNSD"], 4, "BNSD"), ring, {**of_ring(), **more}, label="a part of the keys")
+      for version, more in (("", {}), ("_v2", {}), ("_v3", {}),
+                            ("_v3.out", {"out": gradients(BNSD, torch.zeros(0), torch.zeros(0))}))),
+    *(Case(op, (*ROWS, 4, "TND"), with_statistics, {**S, **ENDS, "sparse_mode": 3, "softmax_layout": "TND"}, label="statistics in rows")
+      for op in ("npu_fusion_attention", "npu_fusion_attention_v2")),
     Case("npu_fusion_attention", (rand(0, 4, 4, 8), rand(0, 2, 6, 8), rand(0, 2, 6, 8), 4, "BNSD"),
          lambda *a, **k: torch.zeros(0, 4, 4, 8), S, label="empty"),
     *(Case("npu_fusion_attention_grad", (*PARTS[layout], DY[layout], 4, layout), first,

@@ -110,6 +110,11 @@ ATTENTION = [
       for label, (w, slots, options) in PROLOG.items()],
     Case("npu_mla_prolog_v3", (*weights(2, 3), torch.zeros(2, 3, 1, LATENT), torch.zeros(2, 3, 1, TURNED)),
          lambda *a, **k: third(*a, **k)[:5], {"cache_mode": "BSND", "query_norm_flag": True}, label="no pages"),
+    Case("npu_mla_prolog_v3", (*weights(4), *CACHES), lambda *a, **k: third(*a, **k)[5:],
+         {"cache_index": SIX[:4], "kc_scale": 2.0, "rmsnorm_epsilon_ckv": 1e-1}, label="caches, scaled", written=(9, 10)),
+    Case("npu_kv_rmsnorm_rope_cache_v2", (KV, GAMMA, COS, SIN, FLAT, torch.zeros(4, 3, 1, 4).char(), torch.zeros(4, 3, 1, 16).char()),
+         lambda *a, **k: normed(*a, **k)[:2], {"cache_mode": "PA", "k_rope_scale": torch.full((4,), 20.0),
+                                               "c_kv_scale": torch.full((16,), 30.0)}, label="caches of int8", written=(5, 6)),
     *[Case("npu_qkv_rms_norm_rope_cache", (*QKV[:5], slots, *QKV[6:]), lambda *a, **k: joined(*a, **k)[3:], {**options,
         "is_output_qkv": False},
            label=label, written=(6, 7, 8))

@@ -118,6 +118,9 @@ FORMS = {  # label: (inputs, options, shape of the result, its type)
     "offsets by channel": ((TOKEN, K8, V8), {**BNSD, "dequant_scale_key": rand(M, D) / 10, "dequant_offset_key": rand(M, D, seed=1),
                                              "dequant_scale_value": rand(M, D, seed=2) / 10, "dequant_offset_value": rand(M, D, seed=3)},
                            (3, N, 1, D), torch.float32),
+    "offsets by token": ((TOKEN, K8, V8), {**BNSD, "dequant_scale_key": rand(3, 7) / 10, "dequant_offset_key": rand(3, 7, seed=1) * 9,
+                                           "dequant_scale_value": rand(3, 7, seed=2) / 10, "dequant_offset_value": rand(3, 7, seed=3),
+                                           "key_quant_mode": 1, "value_quant_mode": 1}, (3, N, 1, D), torch.float32),
     "pages": ((TOKEN, PAGES, PAGES_V), {**BNSD, "block_table": TABLE, "block_size": 4, "actual_seq_kvlen": KV_LENGTHS}, (3, N, 1, D),
               torch.float32),
 }

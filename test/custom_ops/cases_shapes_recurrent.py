@@ -192,7 +192,7 @@ DELTA = [case for label, ((qkv, gates), lengths) in RULES.items() for case in (
         "ssm_state_indices": (torch.arange(len(qkv[0])) * 2 % 9).to(torch.int32), **more}, label=label)
       for op, reference in (("npu_recurrent_gated_delta_rule", lambda *a, **kw: recurrent_delta(*a, **kw)[0]),
                             ("npu_recurrent_gated_delta_rule_functional", recurrent_delta))
-      for more in ({"num_accepted_tokens": torch.ones(len(lengths), dtype=torch.int32)} if label == "one sequence" else {},)))]
+      for more in ({"num_accepted_tokens": torch.tensor(lengths, dtype=torch.int32)} if label == "three sequences" else {},)))]
 CASES = [*RECURRENT, *ATTENTION, *HYPER, *DELTA]
 # Why the official client cannot be asked, or does not agree.
 NOT_OFFICIAL = {
