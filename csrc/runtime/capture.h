@@ -42,7 +42,7 @@ void end(Capture& capture) noexcept;
 Capture* of_stream(aclrtStream stream);  // nullptr: it is not being captured
 Capture* of_current_stream();
 
-// The calling thread may wait for the device and get memory from it though streams are being captured.
+// The calling thread may wait for the device though streams are being captured.
 class Relaxed {
  public:
   Relaxed() noexcept;

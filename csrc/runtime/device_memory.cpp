@@ -6,7 +6,6 @@
 
 #include "acl/check.h"
 #include "acl/library.h"
-#include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/task_queue.h"
 
@@ -14,7 +13,6 @@ namespace npu::device_memory {
 
 void* allocate(c10::DeviceIndex device, size_t bytes) {
   DeviceGuard guard(device);
-  const captures::Relaxed relaxed;
   void* memory = nullptr;
   const int code = acl::api().aclrtMallocAlign32(&memory, bytes, ACL_MEM_MALLOC_HUGE_FIRST);
   if (code == ACL_ERROR_RT_MEMORY_ALLOCATION) return nullptr;
@@ -39,7 +37,6 @@ void free(c10::DeviceIndex device, void* memory) noexcept {
   if (!is_usable()) return;
   try {
     DeviceGuard guard(device);
-    const captures::Relaxed relaxed;
     NPU_CHECK(acl::api().aclrtFree(memory));
   } catch (const std::exception& error) {
     TORCH_WARN("Memory of npu:", static_cast<int>(device), " could not be given back: ", error.what());

@@ -8,7 +8,6 @@
 #include "runtime/capacity.h"
 #include "runtime/context.h"
 #include "runtime/copy.h"
-#include "runtime/graph.h"
 #include "runtime/host_memory.h"
 #include "runtime/mapped_host.h"
 #include "runtime/trace.h"
@@ -29,7 +28,6 @@ aclError allocate_device(const char* entry, void** address, size_t size, aclrtMe
     required(address, "devPtr");
     note("size", size), note("policy", policy);
     const int card = current_context().card;
-    check_no_capture("aclrtMalloc");
     check_policy(policy);
     if (size == 0) fail(ACL_ERROR_RT_PARAM_INVALID, "size is 0");
     *address = allocate(card, size);
@@ -63,7 +61,6 @@ aclError aclrtMallocAlign32(void** address, size_t size, aclrtMemMallocPolicy po
 
 aclError aclrtFree(void* address) {
   return guard_release("aclrtFree", [&] {
-    check_no_capture("aclrtFree");
     deallocate(required(address, "devPtr"));
     ++g_counters.frees;
   });

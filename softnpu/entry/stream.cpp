@@ -110,6 +110,8 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr attribute, 
         return;
       case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
         return;  // for the eyes of hardware debuggers
+      case ACL_STREAM_ATTR_CACHE_OP_IFNO:
+        return;  // graphs always know the names and shapes of their tasks
       default:
         fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream attribute %d", static_cast<int>(attribute));
     }
