@@ -81,8 +81,8 @@ void Graph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) {
               "NPU graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them on "
               "the default stream.)");
   task_queue::drain();
-  const bool shared = pool != c10::MempoolId_t{0, 0};
-  pool_ = shared ? pool : caching_allocator::new_pool_id(false);
+  pool_ = pool != c10::MempoolId_t{0, 0} ? pool : caching_allocator::new_pool_id(false);
+  host_pool_ = caching_allocator::new_pool_id(false);  // upstream's allocator takes an id once
   const aclrtStream handle = stream.handle();
   DeviceGuard guard(stream.device_index());
   NPU_CHECK(acl::api().aclmdlRICaptureBegin(handle, acl_mode(mode)));
@@ -93,20 +93,20 @@ void Graph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) {
   captures::begin(*capture_);
   stream_ = stream;
   state_ = State::capturing;
-  caching_allocator::heap(stream.device_index())
-      .begin_allocate_to_pool(pool_, [capture = capture_.get(), device = stream.unwrap().device()](c10::StreamId id) {
-        const Stream asked(c10::Stream(c10::Stream::UNSAFE, device, id));
-        return captures::of_stream(asked.handle()) == capture;
-      });
-  host_allocator::get()->begin_allocate_to_pool(pool_, [capture = capture_.get()](c10::Stream asked) {
+  const auto is_captured = [capture = capture_.get()](c10::Stream asked) {
     return captures::of_stream(Stream(asked).handle()) == capture;
-  });
+  };
+  caching_allocator::heap(stream.device_index())
+      .begin_allocate_to_pool(pool_, [=, device = stream.unwrap().device()](c10::StreamId id) {
+        return is_captured(c10::Stream(c10::Stream::UNSAFE, device, id));
+      });
+  host_allocator::get()->begin_allocate_to_pool(host_pool_, is_captured);
 }
 
 void Graph::stop_allocating() noexcept {
   try {
     caching_allocator::heap(capture_->device).end_allocate_to_pool(pool_);
-    host_allocator::get()->end_allocate_to_pool(pool_);
+    host_allocator::get()->end_allocate_to_pool(host_pool_);
   } catch (const std::exception& error) {
     TORCH_WARN("Requests for memory still go to a graph: ", error.what());
   }
@@ -115,7 +115,7 @@ void Graph::stop_allocating() noexcept {
 void Graph::release_pool() noexcept {
   try {
     caching_allocator::heap(capture_->device).release_pool(pool_);
-    host_allocator::get()->release_pool(pool_);
+    host_allocator::get()->release_pool(host_pool_);
   } catch (const std::exception& error) {
     TORCH_WARN("The memory of an npu graph stays in use: ", error.what());
   }

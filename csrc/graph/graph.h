@@ -33,8 +33,8 @@ class Graph final : public at::GraphImplInterface {
 
   enum class State { empty, capturing, captured };
   State state_ = State::empty;
-  std::optional<Stream> stream_;  // of the capture
-  c10::MempoolId_t pool_{0, 0};
+  std::optional<Stream> stream_;                   // of the capture
+  c10::MempoolId_t pool_{0, 0}, host_pool_{0, 0};  // of the card's memory, of pinned memory
   aclmdlRI model_ = nullptr;
   std::unique_ptr<Capture> capture_;
 };

@@ -86,7 +86,7 @@ void Event::set_current(CompletionPtr record) {
   record.swap(current_);
 }
 
-void Event::renew(Stream& stream) {
+void Event::record(Stream& stream) {
   auto completion = std::make_shared<Completion>(&stream, (flags_ & ACL_EVENT_TIME_LINE) != 0);
   set_current(completion);
   stream.record(std::move(completion));

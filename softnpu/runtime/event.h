@@ -66,7 +66,7 @@ class Event : public Life {
   static Event& checked(aclrtEvent handle);  // throws Failure(107017), or 100000 for NULL
   static void destroy(aclrtEvent handle);
 
-  void renew(Stream& stream);     // recorded on `stream`, which is not being captured
+  void record(Stream& stream);    // recorded on `stream`, which is not being captured
   void set_done(Stream& stream);  // recorded by a task of `stream` that runs
   void set_current(CompletionPtr record);
   bool external() const noexcept { return (flags_ & ACL_EVENT_EXTERNAL) != 0; }  // seen from outside of graphs

@@ -424,7 +424,7 @@ void Stream::give_to_graph(Task* task) {
 void Stream::record(Event& event) {
   const auto to = diversion() == Diversion::capture ? graph() : nullptr;
   if (to) return to->record(*this, event);
-  event.renew(*this);
+  event.record(*this);
 }
 
 void Stream::wait_for(Event& event) {

@@ -41,7 +41,7 @@ class Graph : public std::enable_shared_from_this<Graph> {
   // ---- Capture ----
   void begin();
   Model& handle() const noexcept { return *handle_; }  // while its owner lives
-  void add(Stream& stream, Task* task);  // takes ownership, also when it throws
+  void add(Stream& stream, Task* task);                // takes ownership, also when it throws
   void record(Stream& stream, Event& event);
   void wait(Stream& stream, const CompletionPtr& completion);  // by a captured stream, or one that becomes captured
   void end(Stream& stream);                                    // throws Failure, and there is no graph then

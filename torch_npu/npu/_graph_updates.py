@@ -143,4 +143,4 @@ class DispatchCapture(TorchDispatchMode):
 def _run_into(record: DispatchRecord) -> None:
     """Calls the operator once more, with the results where the graph has them."""
     kwargs = record.kwargs if "out" in record.kwargs else record.kwargs | {"out": pytree.tree_leaves(record.outputs)}
-    getattr(record.op.overloadpacket, "out")(*record.args, **kwargs)
+    record.op.overloadpacket.out(*record.args, **kwargs)

@@ -61,7 +61,7 @@ class _Part:
         self.outputs: tuple[torch.Tensor, ...] = ()
         self.grad_outputs: tuple[torch.Tensor | None, ...] = ()
         self.grad_inputs: tuple[torch.Tensor | None, ...] = ()
-        self.structure = None
+        self.structure: pytree.TreeSpec | None = None
 
     def _gradients(self, outputs, grads):
         wanted = tuple(t for t in self.surface if t.requires_grad)
@@ -95,6 +95,7 @@ class _Part:
         def functionalized(*args):
             flat, _ = pytree.tree_flatten(args)
             parameters = tuple(function.parameters()) if isinstance(function, torch.nn.Module) else ()
+            assert part.structure is not None  # since the capture
             return pytree.tree_unflatten(graphed.apply(*flat, *parameters), part.structure)
 
         if not isinstance(function, torch.nn.Module):

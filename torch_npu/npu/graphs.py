@@ -14,7 +14,7 @@ from torch_npu import _C
 from torch_npu._C import graph_task_group_begin, graph_task_group_end, graph_task_update_begin, graph_task_update_end
 from torch_npu.npu._graph_updates import DispatchCapture, NpuGraphOpHandler, register_npu_graph_handler
 from torch_npu.npu._graphed_callables import make_graphed_callables
-from torch_npu.npu.devices import synchronize
+from torch_npu.npu.devices import current_device, synchronize
 from torch_npu.npu.memory import empty_cache
 from torch_npu.npu.streams import Stream, StreamContext, is_current_stream_capturing
 
@@ -54,7 +54,7 @@ class NPUGraph(torch._C._acceleratorGraph):
         """Begins to capture the current stream, which must not be the default one."""
         if capture_error_mode not in ("global", "thread_local", "relaxed"):
             raise ValueError(f"capture_error_mode must be 'global', 'thread_local' or 'relaxed', but got '{capture_error_mode}'")
-        super().capture_begin(pool=pool, capture_error_mode=capture_error_mode)
+        super().capture_begin(pool=pool, capture_error_mode=capture_error_mode)  # type: ignore[arg-type]
 
     def update(self, cpu_update_input: list[dict]) -> None:
         """Gives operators that were captured with auto_dispatch_capture=True new host arguments, a dict for all or one for each."""
@@ -86,7 +86,7 @@ class graph:
 
     def __init__(self, npu_graph, pool=None, stream=None, auto_dispatch_capture=False, capture_error_mode: str = "global"):
         if stream is None:
-            if graph.default_capture_stream is None or graph.default_capture_stream.device_index != torch.npu.current_device():
+            if graph.default_capture_stream is None or graph.default_capture_stream.device_index != current_device():
                 graph.default_capture_stream = Stream()
             stream = graph.default_capture_stream
         self.npu_graph = npu_graph
