@@ -109,6 +109,7 @@ setup(
     extras_require={"migrate": ["libcst>=1.1"]},
     entry_points={
         "torch.backends": ["torch_npu = torch_npu:_autoload"],
+        "torch_dynamo_backends": ["npugraphs = torch_npu.npu._npugraphs:npugraphs"],
         "console_scripts": [
             "ms_fmk_transplt.py = torch_npu.migrate.ms_fmk_transplt:main",
             "torch_npu_run = torch_npu.distributed.run:_main",

@@ -48,7 +48,10 @@ enum class Provider { cann, softnpu };
   X(aclrtEventGetTimestamp) X(aclrtPointerGetAttributes) X(aclrtGetDeviceUtilizationRate) X(aclrtSetSysParamOpt)       \
   X(aclrtCtxSetSysParamOpt) X(aclrtSetDeviceSatMode) X(aclrtIpcMemGetExportKey) X(aclrtIpcMemImportByKey)              \
   X(aclrtIpcMemClose) X(aclrtReserveMemAddress) X(aclrtReleaseMemAddress) X(aclrtMapMem) X(aclrtUnmapMem)              \
-  X(aclrtMallocPhysical) X(aclrtFreePhysical) X(aclrtGetPrimaryCtxState)
+  X(aclrtMallocPhysical) X(aclrtFreePhysical) X(aclrtGetPrimaryCtxState) X(aclmdlRICaptureBegin)                       \
+  X(aclmdlRICaptureEnd) X(aclmdlRICaptureGetInfo) X(aclmdlRICaptureThreadExchangeMode) X(aclmdlRIExecuteAsync)         \
+  X(aclmdlRIDestroy) X(aclmdlRIDebugPrint) X(aclmdlRIDebugJsonPrint) X(aclmdlRICaptureTaskGrpBegin)                    \
+  X(aclmdlRICaptureTaskGrpEnd) X(aclmdlRICaptureTaskUpdateBegin) X(aclmdlRICaptureTaskUpdateEnd) X(aclrtResetEvent)
 // clang-format on
 
 // Executor functions of the operator library, optional too. Null until the first op_symbol() has loaded that library.

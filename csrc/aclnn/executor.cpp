@@ -83,7 +83,9 @@ class CacheScope {
 
   aclOpExecutor* find(const uint64_t* words, size_t count, aclrtStream stream, uint64_t* workspace_size) const {
     if (!open_) return nullptr;
-    const uint64_t hash = hash_words(words, count, reinterpret_cast<uint64_t>(stream));
+    // The stream is a word of its own: two addresses, combined, are those of another stream and another operator.
+    const auto stream_word = reinterpret_cast<uint64_t>(stream);
+    const uint64_t hash = hash_words(words, count, hash_words(&stream_word, 1, 0));
     acl::api().SetPTAHashKey(hash);
     return acl::api().PTAGetExecCache(hash, workspace_size);
   }

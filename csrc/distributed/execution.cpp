@@ -4,12 +4,17 @@
 #include <thread>
 
 #include "acl/check.h"
+#include "runtime/capture.h"
 #include "runtime/device.h"
 
 namespace npu::distributed {
 
 void Execution::begin(Stream stream) {
   streams_.push_back(stream);
+  if (C10_UNLIKELY(captures::of_stream(stream.handle()) != nullptr)) {  // nothing of it runs now
+    good_ = true;
+    description_.timed = false;
+  }
   if (!description_.timed) return;
   begins_.emplace_back(true);
   begins_.back().record(stream);

@@ -63,7 +63,7 @@ class Execution {
  private:
   bool is_good() const;
 
-  const Description description_;
+  Description description_;
   const c10::Device device_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::vector<Stream> streams_;

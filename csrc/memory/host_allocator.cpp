@@ -11,6 +11,7 @@
 #include "acl/library.h"
 #include "memory/allocator_config.h"
 #include "memory/destructor_event.h"
+#include "runtime/capture.h"
 #include "runtime/device.h"
 
 namespace npu::host_allocator {
@@ -85,11 +86,14 @@ struct Impl final : at::CachingHostAllocatorImpl<c10::Stream, Event> {
   }
 
   void record_stream(std::optional<std::vector<Event>>& events, c10::Stream stream) override {
+    if (C10_UNLIKELY(stream_is_capturing(stream))) return;  // replays use it too: its owner keeps it
     record_in_destructor(events->emplace_back(), Stream(stream));
   }
   bool query_event(Event& event) override { return event.query(); }
   c10::Stream get_current_stream() const override { return current_stream(); }
-  bool stream_is_capturing(c10::Stream) const override { return false; }
+  bool stream_is_capturing(c10::Stream stream) const override {
+    return captures::any() && captures::of_stream(Stream(stream).handle()) != nullptr;
+  }
   void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
 };
 

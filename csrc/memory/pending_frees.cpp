@@ -1,5 +1,9 @@
 #include "memory/pending_frees.h"
 
+#include <utility>
+
+#include "runtime/capture.h"
+
 namespace npu::caching_allocator {
 namespace {
 
@@ -15,18 +19,33 @@ bool completed(const Event& event) noexcept {
 }  // namespace
 
 void PendingFrees::add(Block* block, const std::vector<c10::Stream>& streams) {
+  if (C10_LIKELY(!captures::any())) {
+    mark(block, streams);
+  } else {
+    std::lock_guard lock(mutex_);
+    deferred_.push_back({block, streams});
+  }
+  blocks_.fetch_add(1, std::memory_order_release);
+}
+
+void PendingFrees::mark(Block* block, const std::vector<c10::Stream>& streams) {
   std::vector<Event> events;
   for (const c10::Stream stream : streams) record_in_destructor(events.emplace_back(), Stream(stream));
   std::lock_guard lock(mutex_);
   block->events = static_cast<uint32_t>(streams.size());
   for (size_t i = 0; i < streams.size(); ++i) marks_[streams[i]].push_back({std::move(events[i]), block});
-  blocks_.fetch_add(1, std::memory_order_release);
 }
 
 std::vector<Block*> PendingFrees::collect() {
   std::vector<Block*> reusable;
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return reusable;
+  if (C10_UNLIKELY(!deferred_.empty() && !captures::any())) {
+    const auto deferred = std::exchange(deferred_, {});
+    lock.unlock();
+    for (const auto& [block, streams] : deferred) mark(block, streams);
+    lock.lock();
+  }
   for (auto& [stream, marks] : marks_) {
     while (!marks.empty() && completed(marks.front().event)) {
       Block* block = marks.front().block;

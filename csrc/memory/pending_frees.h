@@ -18,7 +18,8 @@ class PendingFrees {
  public:
   bool empty() const noexcept { return blocks_.load(std::memory_order_acquire) == 0; }
 
-  // Records an event on each of `streams`; the block is pending until all have completed.
+  // Records an event on each of `streams`; the block is pending until all have completed. While streams are captured
+  // the events wait: one of a captured stream never completes.
   void add(Block* block, const std::vector<c10::Stream>& streams);
 
   // The blocks that became reusable. Never waits, not even for another thread that collects.
@@ -30,7 +31,14 @@ class PendingFrees {
     Block* block;
   };
 
+  struct Deferred {
+    Block* block;
+    std::vector<c10::Stream> streams;
+  };
+  void mark(Block* block, const std::vector<c10::Stream>& streams);
+
   std::mutex mutex_;
+  std::vector<Deferred> deferred_;
   std::unordered_map<c10::Stream, std::deque<Mark>> marks_;  // in the order of the stream, so of completion
   std::atomic<size_t> blocks_{0};
 };

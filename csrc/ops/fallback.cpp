@@ -10,6 +10,7 @@
 #include "acl/config.h"
 #include "acl/library.h"
 #include "ops/register.h"
+#include "runtime/capture.h"
 
 namespace npu::ops {
 
@@ -73,6 +74,9 @@ const c10::KernelFunction& FallbackOf::kernel() {
 void announce_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   check_devices(op, stack);
   const auto name = c10::toString(op.operator_name());
+  TORCH_CHECK_NOT_IMPLEMENTED(!captures::of_current_stream(), "The operator '", name, "' has no npu kernel",
+                              reason_of(op),
+                              ": it would run on the CPU, which is not permitted when the stream is capturing.");
   bool first;
   {
     std::lock_guard lock(mutex);

@@ -1,6 +1,7 @@
 #include "runtime/generator.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
 #include <array>
@@ -107,9 +108,48 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
 
 at::Generator create_generator(c10::DeviceIndex device) { return at::make_generator<GeneratorImpl>(checked(device)); }
 
+namespace {
+
+GeneratorImpl* impl_of(const std::optional<at::Generator>& generator) {
+  return generator.has_value() && generator->defined() ? at::check_generator<GeneratorImpl>(generator)
+                                                       : default_generator().get<GeneratorImpl>();
+}
+
+uint64_t whole_blocks(uint64_t numbers) { return (numbers + kBlock - 1) / kBlock * kBlock; }
+
+}  // namespace
+
+std::optional<CapturedState> captured_philox_state(const std::optional<at::Generator>& generator, uint64_t numbers) {
+  Capture* capture = captures::of_current_stream();
+  if (C10_LIKELY(!capture)) return std::nullopt;
+  const auto& state = impl_of(generator)->shared_state();
+  std::lock_guard lock(capture->mutex);
+  CapturedPhilox* captured = nullptr;
+  for (const auto& each : capture->generators)
+    if (each->generator == state) captured = each.get();
+  if (!captured) {
+    const auto options = at::TensorOptions(c10::Device(c10::DeviceType::PrivateUse1, capture->device)).dtype(at::kLong);
+    capture->generators.push_back(std::make_unique<CapturedPhilox>(
+        CapturedPhilox{state, at::empty({1}, options), at::empty({1}, options)}));  // the graph's own memory
+    captured = capture->generators.back().get();
+  }
+  const uint64_t behind = captured->used;
+  captured->used += whole_blocks(numbers);
+  return CapturedState{captured->seed, captured->offset, behind};
+}
+
+void advance(const CapturedPhilox& captured) {
+  captured.seed.fill_(static_cast<int64_t>(captured.generator->seed));
+  captured.offset.fill_(static_cast<int64_t>(captured.generator->offset));
+  captured.generator->offset += captured.used;
+}
+
 std::pair<uint64_t, uint64_t> philox_state(const std::optional<at::Generator>& generator, uint64_t numbers) {
-  auto* impl = generator.has_value() && generator->defined() ? at::check_generator<GeneratorImpl>(generator)
-                                                             : default_generator().get<GeneratorImpl>();
+  TORCH_CHECK(
+      !captures::of_current_stream(),
+      "This operator takes the state of the generator from the host and cannot be captured in a graph; captured "
+      "are uniform_, normal_, random_, bernoulli_, dropout, multinomial and what is made of them.");
+  auto* impl = impl_of(generator);
   std::lock_guard lock(impl->mutex_);
   return impl->philox(numbers);
 }

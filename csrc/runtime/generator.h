@@ -4,11 +4,19 @@
 
 #include <ATen/core/Generator.h>
 #include <c10/core/GeneratorImpl.h>
+#include <c10/util/intrusive_ptr.h>
 
 #include <optional>
 #include <utility>
 
+#include "runtime/capture.h"
+
 namespace npu {
+
+struct Philox : c10::intrusive_ptr_target {
+  uint64_t seed = c10::default_rng_seed_val;
+  uint64_t offset = 0;
+};
 
 class GeneratorImpl final : public c10::GeneratorImpl {
  public:
@@ -30,12 +38,9 @@ class GeneratorImpl final : public c10::GeneratorImpl {
   // Reserves `numbers` random 32-bit values, rounded up to whole Philox blocks, and returns (seed, offset before). The
   // offset counts values. Caller holds mutex_.
   std::pair<uint64_t, uint64_t> philox(uint64_t numbers);
+  const c10::intrusive_ptr<Philox>& shared_state() const { return philox_; }
 
  private:
-  struct Philox : c10::intrusive_ptr_target {
-    uint64_t seed = c10::default_rng_seed_val;
-    uint64_t offset = 0;
-  };
   GeneratorImpl* clone_impl() const override;
   c10::intrusive_ptr<Philox> philox_;
 };
@@ -43,7 +48,17 @@ class GeneratorImpl final : public c10::GeneratorImpl {
 const at::Generator& default_generator(c10::DeviceIndex device = -1);  // seeded from the operating system
 at::Generator create_generator(c10::DeviceIndex device = -1);          // with torch's default seed
 
-// What a random operator needs: locks `generator` (or the card's default one) and reserves `numbers` values.
+// What a random operator needs: locks `generator` (or the card's default one) and reserves `numbers` values. Throws
+// while the current stream is being captured, where the state is not known before a replay.
 std::pair<uint64_t, uint64_t> philox_state(const std::optional<at::Generator>& generator, uint64_t numbers);
+
+// The same for operators that can read the state from the card; nothing unless the current stream is being captured.
+struct CapturedState {
+  at::Tensor seed, offset;
+  uint64_t behind;  // to be added to the offset
+};
+std::optional<CapturedState> captured_philox_state(const std::optional<at::Generator>& generator, uint64_t numbers);
+// Before a replay: puts the generator's state where the graph's kernels read it, and reserves their values.
+void advance(const CapturedPhilox& captured);
 
 }  // namespace npu

@@ -14,6 +14,12 @@ namespace {
 
 constexpr int kGrace = 1000;  // milliseconds: the others may finish the blocks when a rank is gone
 
+std::vector<TouchedBytes> touched(const Request& request) {
+  const size_t size = size_of(request.type);
+  return {{kernel_address(request.send), request.send_elements * size, false, "sendBuf"},
+          {kernel_address(request.recv), request.recv_elements * size, true, "recvBuf"}};
+}
+
 class CollectiveTask final : public Task {
  public:
   CollectiveTask(std::shared_ptr<Communicator> communicator, Request request)
@@ -37,11 +43,7 @@ class CollectiveTask final : public Task {
 
   Waits waits() const noexcept override { return Waits::for_peers; }
   const char* name() const noexcept override { return name_of(request_.kind); }
-  std::vector<TouchedBytes> memory() const override {
-    const size_t size = size_of(request_.type);
-    return {{kernel_address(request_.send), request_.send_elements * size, false, "sendBuf"},
-            {kernel_address(request_.recv), request_.recv_elements * size, true, "recvBuf"}};
-  }
+  std::vector<TouchedBytes> memory() const override { return touched(request_); }
 
   std::string describe() const override {
     const std::string what =
@@ -150,6 +152,25 @@ class CollectiveTask final : public Task {
   bool posted_ = false, last_ = false, finished_ = false;
 };
 
+// What a captured stream keeps: peers meet again at each launch, under a number of its own.
+class CapturedCollective final : public Task {
+ public:
+  CapturedCollective(std::shared_ptr<Communicator> communicator, Request request)
+      : communicator_(std::move(communicator)), request_(std::move(request)) {}
+
+  bool runs_once() const noexcept override { return true; }
+  Task* again() override { return new CollectiveTask(communicator_, request_); }
+  void run() override {}
+  Waits waits() const noexcept override { return Waits::for_peers; }
+  const char* name() const noexcept override { return name_of(request_.kind); }
+  std::string describe() const override { return std::string(name()) + " of communicator " + communicator_->name(); }
+  std::vector<TouchedBytes> memory() const override { return touched(request_); }
+
+ private:
+  const std::shared_ptr<Communicator> communicator_;
+  const Request request_;
+};
+
 bool reduces(Kind kind) {
   return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter ||
          kind == Kind::reduce_scatter_v;
@@ -202,7 +223,10 @@ void submit_collective(std::shared_ptr<Communicator> communicator, Request reque
     fail(ACL_ERROR_RT_STREAM_CONTEXT, "the stream is one of card %d, the communicator one of card %d",
          card_of_stream(stream), communicator->card());
   communicator->check_order(name_of(request.kind), stream);
-  submit(stream, new CollectiveTask(communicator, std::move(request)));
+  if (captured(stream))
+    submit(stream, new CapturedCollective(communicator, std::move(request)));
+  else
+    submit(stream, new CollectiveTask(communicator, std::move(request)));
   communicator->note_order(stream);
 }
 

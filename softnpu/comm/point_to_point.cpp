@@ -188,6 +188,31 @@ class TransferTask final : public Task {
   bool finished_ = false;
 };
 
+// What a captured stream keeps: peers meet again at each launch, under numbers of its own.
+class CapturedTransfer final : public Task {
+ public:
+  CapturedTransfer(std::shared_ptr<Communicator> communicator, std::vector<Transfer> transfers)
+      : communicator_(std::move(communicator)), transfers_(std::move(transfers)) {}
+
+  bool runs_once() const noexcept override { return true; }
+  Task* again() override { return new TransferTask(communicator_, transfers_); }
+  void run() override {}
+  Waits waits() const noexcept override { return Waits::for_peers; }
+  const char* name() const noexcept override { return "HcclSend or HcclRecv"; }
+  std::string describe() const override { return std::string(name()) + " of communicator " + communicator_->name(); }
+  std::vector<TouchedBytes> memory() const override {
+    std::vector<TouchedBytes> spans;
+    for (const Transfer& transfer : transfers_)
+      spans.push_back({kernel_address(transfer.buffer), transfer.count * size_of(transfer.type), !transfer.sends,
+                       transfer.sends ? "sendBuf" : "recvBuf"});
+    return spans;
+  }
+
+ private:
+  const std::shared_ptr<Communicator> communicator_;
+  const std::vector<Transfer> transfers_;
+};
+
 }  // namespace
 
 void submit_transfers(std::shared_ptr<Communicator> communicator, const std::vector<Transfer>& transfers,
@@ -204,7 +229,10 @@ void submit_transfers(std::shared_ptr<Communicator> communicator, const std::vec
     fail(ACL_ERROR_RT_STREAM_CONTEXT, "the stream is one of card %d, the communicator one of card %d",
          card_of_stream(stream), communicator->card());
   communicator->check_order("HcclSend or HcclRecv", stream);
-  submit(stream, new TransferTask(communicator, transfers));
+  if (captured(stream))
+    submit(stream, new CapturedTransfer(communicator, transfers));
+  else
+    submit(stream, new TransferTask(communicator, transfers));
   communicator->note_order(stream);
 }
 

@@ -6,6 +6,7 @@
 #include "entry.h"
 #include "runtime/capacity.h"
 #include "runtime/context.h"
+#include "runtime/graph.h"
 #include "runtime/memory.h"
 #include "runtime/resource_limits.h"
 #include "runtime/settings.h"
@@ -19,6 +20,7 @@ namespace {
 
 void synchronize_device(int64_t milliseconds) {
   Context& context = current_context();
+  check_no_capture("aclrtSynchronizeDevice");
   ++g_counters.synchronizations;
   if (!synchronize(context, Deadline::after_milliseconds(milliseconds)))
     fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the device's work was not done within %lld ms", (long long)milliseconds);

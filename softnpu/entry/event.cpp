@@ -2,6 +2,7 @@
 #include "runtime/event.h"
 
 #include "entry.h"
+#include "runtime/graph.h"
 #include "runtime/order.h"
 #include "runtime/stream.h"
 #include "runtime/trace.h"
@@ -27,18 +28,15 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
 }
 
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
-  return guard("aclrtRecordEvent", [&] { Event::checked(event).record(Stream::launchable(stream)); });
+  return guard("aclrtRecordEvent", [&] { Stream::launchable(stream).record(Event::checked(event)); });
 }
 
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
-  return guard("aclrtResetEvent", [&] {
-    Stream::launchable(stream);
-    Event::checked(event).reset();
-  });
+  return guard("aclrtResetEvent", [&] { Stream::launchable(stream).reset(Event::checked(event)); });
 }
 
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
-  return guard("aclrtStreamWaitEvent", [&] { Stream::launchable(stream).wait_for(Event::checked(event).current()); });
+  return guard("aclrtStreamWaitEvent", [&] { Stream::launchable(stream).wait_for(Event::checked(event)); });
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event) {
@@ -46,6 +44,7 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
     const CompletionPtr completion = Event::checked(event).current();
     ++g_counters.synchronizations;
     if (!completion) return;
+    check_not_captured(*completion, "aclrtSynchronizeEvent");
     completion->origin()->await(completion, {});
     if (config().strict) order::host_waited(*completion);
     completion->throw_failure();
@@ -55,6 +54,7 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status) {
   return guard("aclrtQueryEventStatus", [&] {
     const CompletionPtr completion = Event::checked(event).current();
+    if (completion) check_not_captured(*completion, "aclrtQueryEventStatus");
     const bool done = completion && completion->done();
     *required(status, "status") = done ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     if (done && config().strict) order::host_waited(*completion);

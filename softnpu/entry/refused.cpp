@@ -2,26 +2,14 @@
 // message.
 #include "refuse.h"
 
-// ---- Recording streams into graphs (aclmdlRICaptureGetInfo and ...ThreadExchangeMode are in stream.cpp) ----
-#define NPU_GRAPH(name) NPU_REFUSE(name, "graph capture")
-NPU_GRAPH(aclmdlRIAddCondTask)
-NPU_GRAPH(aclmdlRICaptureBegin)
-NPU_GRAPH(aclmdlRICaptureEnd)
-NPU_GRAPH(aclmdlRICaptureTaskGrpBegin)
-NPU_GRAPH(aclmdlRICaptureTaskGrpEnd)
-NPU_GRAPH(aclmdlRICaptureTaskUpdateBegin)
-NPU_GRAPH(aclmdlRICaptureTaskUpdateEnd)
-NPU_GRAPH(aclmdlRICaptureToModelRIBegin)
-NPU_GRAPH(aclmdlRICondHandleCreate)
-NPU_GRAPH(aclmdlRICondHandleGetCondPtr)
-NPU_GRAPH(aclmdlRIDebugJsonPrint)
-NPU_GRAPH(aclmdlRIDebugPrint)
-NPU_GRAPH(aclmdlRIDestroy)
-NPU_GRAPH(aclmdlRIExecuteAsync)
-NPU_GRAPH(aclmdlRIGetId)
-NPU_GRAPH(aclskOptimize)
-NPU_GRAPH(aclskScopeBegin)
-NPU_GRAPH(aclskScopeEnd)
+// ---- Graphs whose parts run on a condition, and kernels that are merged ----
+NPU_REFUSE(aclmdlRIAddCondTask, "conditional tasks of graphs")
+NPU_REFUSE(aclmdlRICaptureToModelRIBegin, "conditional tasks of graphs")
+NPU_REFUSE(aclmdlRICondHandleCreate, "conditional tasks of graphs")
+NPU_REFUSE(aclmdlRICondHandleGetCondPtr, "conditional tasks of graphs")
+NPU_REFUSE(aclskOptimize, "super kernels")
+NPU_REFUSE(aclskScopeBegin, "super kernels")
+NPU_REFUSE(aclskScopeEnd, "super kernels")
 
 // ---- Events between processes ----
 NPU_REFUSE(aclrtIpcGetEventHandle, "events between processes")

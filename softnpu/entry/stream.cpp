@@ -6,6 +6,7 @@
 #include "runtime/callback.h"
 #include "runtime/copy.h"
 #include "runtime/float_status.h"
+#include "runtime/graph.h"
 #include "runtime/memory.h"
 #include "runtime/order.h"
 #include "runtime/resource_limits.h"
@@ -17,6 +18,7 @@ namespace {
 
 void synchronize_stream(aclrtStream handle, int64_t milliseconds) {
   Stream& stream = Stream::checked(handle);
+  check_not_captured(stream, "aclrtSynchronizeStream");
   ++g_counters.synchronizations;
   if (!stream.synchronize(Deadline::after_milliseconds(milliseconds)))
     fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream %d was not done within %lld ms", stream.id(),
@@ -63,7 +65,8 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) 
 
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
   return guard("aclrtStreamQuery", [&] {
-    const Stream& asked = Stream::checked(stream);
+    Stream& asked = Stream::checked(stream);
+    check_not_captured(asked, "aclrtStreamQuery");
     const bool idle = asked.idle();
     *required(status, "status") = idle ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
     if (idle && config().strict) order::host_waited(asked);
@@ -107,6 +110,8 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr attribute, 
         return;
       case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
         return;  // for the eyes of hardware debuggers
+      case ACL_STREAM_ATTR_CACHE_OP_IFNO:
+        return;  // graphs always know the names and shapes of their tasks
       default:
         fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream attribute %d", static_cast<int>(attribute));
     }
@@ -182,21 +187,5 @@ aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType type, aclrtStream st
     if (type < ACL_RT_CMO_TYPE_PREFETCH || type > ACL_RT_CMO_TYPE_FLUSH)
       fail(ACL_ERROR_RT_PARAM_INVALID, "cmoType %d is unknown", static_cast<int>(type));
     check_allocated(src, size, -1, "src");
-  });
-}
-
-// Nothing is ever captured (refused.cpp), which clients ask before every allocation.
-aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status, aclmdlRI* model) {
-  return guard("aclmdlRICaptureGetInfo", [&] {
-    Stream::checked(stream);
-    *required(status, "status") = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
-    if (model) *model = nullptr;
-  });
-}
-
-aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode) {
-  return guard("aclmdlRICaptureThreadExchangeMode", [&] {
-    static thread_local aclmdlRICaptureMode t_mode = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
-    std::swap(*required(mode, "mode"), t_mode);
   });
 }

@@ -67,6 +67,7 @@ class CallbackTask final : public Task {
     std::unique_lock<std::mutex> lock(r.mutex);
     const auto thread = r.threads.find(callback_->stream);
     if (thread == r.threads.end()) fail(ACL_ERROR_RT_STREAM_NO_CB_REG, "its thread has unsubscribed");
+    callback_->done = false;  // graphs run it again
     r.inboxes[thread->second].waiting.push_back(callback_);
     r.changed.notify_all();
     // Looks up now and then: an abort or the end of the process does not know about this queue.

@@ -14,6 +14,7 @@
 #include "config.h"
 #include "context.h"
 #include "error.h"
+#include "graph.h"
 #include "host_memory.h"
 #include "order.h"
 #include "stream.h"
@@ -221,6 +222,7 @@ void move_bytes(void* dst, const void* src, size_t bytes, int threads) {
 
 void copy(const CopyRequest& request) {
   current_context();
+  check_no_capture("aclrtMemcpy");
   const Plan p = plan(request);
   count(p);
   if (config().strict) {
@@ -239,6 +241,7 @@ void copy_async(const CopyRequest& request, aclrtStream handle) {
   if (p.bytes == 0) return;
   const bool src_lasts = p.src_device || is_pinned(request.src, p.bytes);
   const bool dst_lasts = p.dst_device || is_pinned(request.dst, p.bytes);
+  if (!src_lasts || !dst_lasts) check_not_captured(stream, "a copy between the device and pageable host memory");
   if (src_lasts && dst_lasts) {
     stream.submit(new CopyTask(p));
   } else if (dst_lasts && p.bytes <= kStaged && !stream.idle()) {
@@ -253,6 +256,7 @@ void copy_async(const CopyRequest& request, aclrtStream handle) {
 
 void fill(void* dst, size_t max, int value, size_t bytes) {
   current_context();
+  check_no_capture("aclrtMemset");
   char* address = checked_fill(dst, max, bytes);
   if (config().strict) order::host_touches("aclrtMemset", {address, bytes, true, "devPtr"});
   memset(address, value, bytes);

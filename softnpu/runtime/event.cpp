@@ -81,14 +81,21 @@ void Event::destroy(aclrtEvent handle) {
   g_events.release(&event);
 }
 
+void Event::set_current(CompletionPtr record) {
+  std::lock_guard<SpinLock> lock(lock_);
+  record.swap(current_);
+}
+
 void Event::record(Stream& stream) {
   auto completion = std::make_shared<Completion>(&stream, (flags_ & ACL_EVENT_TIME_LINE) != 0);
-  {
-    CompletionPtr previous = completion;
-    std::lock_guard<SpinLock> lock(lock_);
-    previous.swap(current_);
-  }
+  set_current(completion);
   stream.record(std::move(completion));
+}
+
+void Event::set_done(Stream& stream) {
+  auto completion = std::make_shared<Completion>(&stream, (flags_ & ACL_EVENT_TIME_LINE) != 0);
+  completion->complete();
+  set_current(std::move(completion));
 }
 
 void Event::reset() {

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -19,7 +20,14 @@
 
 namespace softnpu {
 
+class Graph;
 class Stream;
+
+// A record on a captured stream: the graph, and by stream how many of its nodes stand before it.
+struct CaptureMark {
+  std::weak_ptr<Graph> graph;
+  std::map<int, uint64_t> behind;
+};
 
 class Completion {
  public:
@@ -37,8 +45,9 @@ class Completion {
   bool timed() const noexcept { return timed_; }
   uint64_t nanoseconds() const noexcept { return nanoseconds_; }  // steady clock, once done
 
-  std::atomic<int> waits{0};  // queued aclrtStreamWaitEvent calls that have not passed yet
-  order::Clock clock;         // with SOFTNPU_STRICT, of the record
+  std::atomic<int> waits{0};             // queued aclrtStreamWaitEvent calls that have not passed yet
+  order::Clock clock;                    // with SOFTNPU_STRICT, of the record
+  std::unique_ptr<CaptureMark> capture;  // it never completes
 
  private:
   std::atomic<bool> done_{false}, failed_{false};
@@ -57,7 +66,10 @@ class Event : public Life {
   static Event& checked(aclrtEvent handle);  // throws Failure(107017), or 100000 for NULL
   static void destroy(aclrtEvent handle);
 
-  void record(Stream& stream);
+  void record(Stream& stream);    // recorded on `stream`, which is not being captured
+  void set_done(Stream& stream);  // recorded by a task of `stream` that runs
+  void set_current(CompletionPtr record);
+  bool external() const noexcept { return (flags_ & ACL_EVENT_EXTERNAL) != 0; }  // seen from outside of graphs
   void reset();
   CompletionPtr current() const;  // of the last record; NULL when there was none
   // Of a finished, timed record; throws Failure(107006) or (507006).

@@ -90,6 +90,7 @@ bool Stream::take_token_if_idle(Token token) noexcept {
 }
 
 void Stream::submit(Task* task) {
+  if (__builtin_expect(diversion() != Diversion::none, false)) return give_to_graph(task);
   if (strict()) check_order(task);
   const bool may_run_here = !asynchronous() && !t_thread.running && !exiting();
   bool done = false;

@@ -6,6 +6,7 @@
 #include "address.h"
 #include "arena.h"
 #include "error.h"
+#include "graph.h"
 #include "order.h"
 
 namespace softnpu {
@@ -32,6 +33,7 @@ Stream* Stream::create(Context& context, uint32_t priority, uint32_t flags) {
   stream->stop_on_failure_.store(false);
   stream->overflow_switch.store(0);
   for (auto& limit : stream->limits) limit.store(0);
+  stream->divert(Diversion::none, nullptr);
   {
     std::lock_guard<std::mutex> lock(stream->mutex_);
     stream->retired_ = false;
@@ -66,6 +68,8 @@ void Stream::destroy(Ending ending, const Deadline& deadline) {
     fail(ACL_ERROR_RT_STREAM_NOT_COMPLETE, "a task or callback of stream %d destroys its own stream", id());
   if (ending == Ending::drained) drain({});
   if (!end()) fail(ACL_ERROR_RT_INVALID_HANDLE, "stream %d was destroyed by another thread", id());
+  if (const auto captured = diversion() == Diversion::capture ? graph() : nullptr)
+    captured->invalidate("stream " + std::to_string(id()) + " was destroyed");
   {
     std::lock_guard<std::mutex> lock(context_->mutex);
     std::erase(context_->streams, this);
@@ -132,6 +136,8 @@ void submit(aclrtStream handle, Task* task) {
 }
 
 int card_of_stream(aclrtStream handle) { return Stream::launchable(handle).context().card; }
+
+bool captured(aclrtStream handle) { return Stream::launchable(handle).diversion() == Stream::Diversion::capture; }
 
 bool abandoned() noexcept { return t_thread.running && t_thread.running->abandoned(); }
 

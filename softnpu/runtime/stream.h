@@ -55,6 +55,16 @@ class alignas(64) Stream : public Life {
   void record(CompletionPtr completion);
   void wait_for(const CompletionPtr& completion);  // later work of this stream waits
 
+  // ---- Graphs (graph.cpp) ----
+  void record(Event& event);
+  void wait_for(Event& event);
+  void reset(Event& event);
+  // Where tasks go instead of being run.
+  enum class Diversion : uint8_t { none, capture, update };
+  Diversion diversion() const noexcept { return diversion_.load(std::memory_order_relaxed); }
+  void divert(Diversion diversion, std::shared_ptr<Graph> graph);
+  std::shared_ptr<Graph> graph();
+
   bool idle() const noexcept;
   // Blocks the calling thread until all that was submitted before is done, and throws what failed; false at the
   // deadline.
@@ -83,6 +93,7 @@ class alignas(64) Stream : public Life {
   // `running` is the only one that makes the stream busy: after the last entry its owner still looks for another one.
   enum Token : uint8_t { free, held, running };
 
+  void give_to_graph(Task* task);
   bool take_token(Token token) noexcept;
   void release_token() noexcept;
   bool take_token_if_idle(Token token) noexcept;
@@ -115,12 +126,13 @@ class alignas(64) Stream : public Life {
   std::atomic<bool> failed_{false};
   std::atomic<bool> stop_on_failure_{false};
   std::atomic<bool> abandoned_{false};
+  std::atomic<Diversion> diversion_{Diversion::none};
   std::atomic<uint64_t> state_{0};  // low half: queued entries; high half: threads asleep in await()
   std::atomic<uint64_t> executed_{0};
   Context* context_ = nullptr;
   std::atomic<int> id_{-1};
 
-  std::mutex mutex_;                  // queue_, taken_, worker_*, dozing_, failure_*
+  std::mutex mutex_;                  // queue_, taken_, worker_*, dozing_, failure_*, graph_
   std::condition_variable work_;      // the worker sleeps here
   std::condition_variable progress_;  // waiters sleep here
   std::deque<Entry> queue_;
@@ -129,6 +141,7 @@ class alignas(64) Stream : public Life {
   bool worker_started_ = false;
   bool dozing_ = false;   // the worker will look at the queue by itself
   bool retired_ = false;  // destroyed: the worker may go
+  std::shared_ptr<Graph> graph_;
   int failure_code_ = 0;
   std::string failure_text_;
 };

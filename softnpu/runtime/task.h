@@ -36,6 +36,9 @@ class Task {
   // For tasks that wait: called once, by the submitting thread, when nothing stands before the task in its stream. Does
   // what can be done without waiting; true when that was all of it, otherwise run() follows. Throws as run() does.
   virtual bool begin() { return false; }
+  // For tasks of graphs (graph.h): those that cannot run twice give another one for each launch.
+  virtual bool runs_once() const noexcept { return false; }
+  virtual Task* again() { return nullptr; }
   // For SOFTNPU_STRICT, on any thread until release(): what it is called, and the memory it touches.
   virtual const char* name() const noexcept { return "a task"; }
   virtual std::vector<TouchedBytes> memory() const { return {}; }
@@ -53,6 +56,9 @@ void submit(aclrtStream stream, Task* task);
 
 // The card whose stream `stream` is, with the checks of submit(); throws the same.
 int card_of_stream(aclrtStream stream);
+
+// Whether `stream` is being captured: it runs nothing of what it is given now.
+bool captured(aclrtStream stream);
 
 // For tasks that wait: whether the work of their stream has been given up, so that waiting is pointless.
 bool abandoned() noexcept;

@@ -117,7 +117,7 @@ def test_the_run_script_executes_nothing_but_the_program(tmp_path):
 
 
 def test_the_console_says_what_is_not_supported_and_where_it_is_listed(tmp_path, capsys):
-    (tmp_path / "a.py").write_text("import torch\ntorch.cuda.cudart()\ntorch.cuda.graph(None)\n")
+    (tmp_path / "a.py").write_text("import torch\ntorch.cuda.cudart()\ntorch.cuda.jiterator(None)\n")
     assert convert(tmp_path / "a.py", tmp_path / "b.py") == 0
     printed = capsys.readouterr().out
     where = tmp_path / "b_transplant_result_file/unsupported_api.csv"

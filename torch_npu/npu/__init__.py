@@ -5,7 +5,7 @@ Nothing here touches a card before it is used; questions (count, name, memory) n
 
 from torch._C import AcceleratorError as AcceleratorError, OutOfMemoryError as OutOfMemoryError
 
-from torch_npu.npu import amp as amp, memory as memory, nvtx as nvtx, random as random, streams as streams, utils as utils
+from torch_npu.npu import amp as amp, graphs as graphs, memory as memory, nvtx as nvtx, random as random, streams as streams, utils as utils
 from torch_npu.npu.autocast_utils import *  # noqa: F403
 from torch_npu.npu.core_limits import *  # noqa: F403
 from torch_npu.npu.deterministic import *  # noqa: F403
@@ -16,6 +16,7 @@ from torch_npu.npu.devices import (
     _lazy_call as _lazy_call,
     _lazy_init as _lazy_init,
 )
+from torch_npu.npu.graphs import *  # noqa: F403
 from torch_npu.npu.memory import *  # noqa: F403
 from torch_npu.npu.mstx import mstx as mstx  # the class, as with the official plugin; its module is in sys.modules
 from torch_npu.npu.npu_config import *  # noqa: F403

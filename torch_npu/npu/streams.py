@@ -10,6 +10,7 @@ from torch_npu.npu.devices import current_device, set_device
 
 __all__ = [
     "Event",
+    "ExternalEvent",
     "ExternalStream",
     "Stream",
     "StreamContext",
@@ -24,9 +25,25 @@ __all__ = [
 class Event(_C.Event):
     """Event(enable_timing=False, blocking=False, interprocess=False, external=False)
 
-    A point in the work of a stream: to wait for, to order streams by, or to measure time with. `blocking` and `external`
-    are accepted for compatibility: a waiting thread always sleeps, and there are no graphs yet to record an event outside of.
+    A point in the work of a stream: to wait for, to order streams by, or to measure time with. `blocking` is accepted for
+    compatibility: a waiting thread always sleeps. An event that graphs share with the rest of the world is an ExternalEvent.
     """
+
+
+class ExternalEvent(_C.ExternalEvent):
+    """An event that graphs share with the rest of the world: in a capture record, wait and reset become part of the graph.
+
+    A replay that comes to wait() sleeps until the event is recorded; reset() makes the next one sleep again.
+    """
+
+    def record(self, stream: torch.Stream | None = None) -> None:
+        super().record(current_stream() if stream is None else stream)
+
+    def wait(self, stream: torch.Stream | None = None) -> None:
+        super().wait(current_stream() if stream is None else stream)
+
+    def reset(self, stream: torch.Stream | None = None) -> None:
+        super().reset(current_stream() if stream is None else stream)
 
 
 class Stream(torch.Stream):
@@ -123,5 +140,5 @@ def stream(stream: Stream | None) -> StreamContext:
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether the current stream records a graph instead of running its work: never, as there are no graphs yet."""
-    return False
+    """Whether the current stream records a graph instead of running its work."""
+    return _C.is_current_stream_capturing()

@@ -115,8 +115,14 @@ Tensor& multinomial_out(const Tensor& self, int64_t num_samples, bool replacemen
   Target target(out, self.dim() == 1 ? sized({num_samples}, at::kLong) : sized({self.size(0), num_samples}, at::kLong));
   if (out.numel() == 0) return out;
   // Without replacement every category draws a number, with replacement every sample.
-  const auto [seed, offset] = draw(generator, replacement ? target.tensor() : self);
-  NPU_EXEC(aclnnMultinomial, self, num_samples, replacement, seed, offset, target.tensor());
+  const Tensor& drawn = replacement ? target.tensor() : self;
+  if (const auto state = draw_captured(generator, drawn)) {
+    NPU_EXEC(aclnnMultinomialTensor, self, num_samples, replacement, state->seed, state->offset, state->behind,
+             target.tensor());
+  } else {
+    const auto [seed, offset] = draw(generator, drawn);
+    NPU_EXEC(aclnnMultinomial, self, num_samples, replacement, seed, offset, target.tensor());
+  }
   target.finish();
   return out;
 }

@@ -17,9 +17,14 @@ void check_packed_mask(const char* op, const Tensor& t, const Tensor& mask, doub
 }
 
 void packed_dropout(const Tensor& input, double p, const Tensor& out, const Tensor& mask) {
-  const auto [seed, offset] = draw(std::nullopt, input);
-  NPU_EXEC(aclnnDropoutGenMaskV2, input.sizes(), p, static_cast<int64_t>(seed), static_cast<int64_t>(offset),
-           input.scalar_type(), mask);
+  if (const auto state = draw_captured(std::nullopt, input)) {
+    NPU_EXEC(aclnnDropoutGenMaskV2Tensor, input.sizes(), p, state->seed, state->offset, state->behind,
+             input.scalar_type(), mask);
+  } else {
+    const auto [seed, offset] = draw(std::nullopt, input);
+    NPU_EXEC(aclnnDropoutGenMaskV2, input.sizes(), p, static_cast<int64_t>(seed), static_cast<int64_t>(offset),
+             input.scalar_type(), mask);
+  }
   NPU_EXEC(aclnnDropoutDoMask, input, mask, p, out);
 }
 

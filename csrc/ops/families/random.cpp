@@ -21,6 +21,10 @@ template <class>
 struct Uniform {
   void operator()(at::TensorIteratorBase& iterator, double from, double to, const Generator& generator) const {
     const Tensor self(iterator.tensor(0));
+    if (const auto state = draw_captured(generator, self)) {
+      NPU_EXEC(aclnnInplaceUniformTensor, self, from, to, state->seed, state->offset, state->behind);
+      return;
+    }
     const auto [seed, offset] = reserve(generator, self);
     NPU_EXEC(aclnnInplaceUniform, self, from, to, static_cast<int64_t>(seed), static_cast<int64_t>(offset));
   }
@@ -30,6 +34,10 @@ template <class>
 struct Normal {
   void operator()(const Tensor& self, double mean, double std, const Generator& generator) const {
     TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), "\"normal_\" not implemented for '", self.scalar_type(), "'");
+    if (const auto state = draw_captured(generator, self)) {
+      NPU_EXEC(aclnnInplaceNormalTensor, self, mean, std, state->seed, state->offset, state->behind);
+      return;
+    }
     const auto [seed, offset] = reserve(generator, self);
     NPU_EXEC(aclnnInplaceNormal, self, mean, std, static_cast<int64_t>(seed), static_cast<int64_t>(offset));
   }
@@ -48,14 +56,29 @@ struct Integers {
  private:
   static void fill(at::TensorIteratorBase& iterator, int64_t from, int64_t to, const Generator& generator) {
     const Tensor self(iterator.tensor(0));
+    if (const auto state = draw_captured(generator, self)) {
+      NPU_EXEC(aclnnInplaceRandomTensor, self, from, to, state->seed, state->offset, state->behind);
+      return;
+    }
     const auto [seed, offset] = reserve(generator, self);
     NPU_EXEC(aclnnInplaceRandom, self, from, to, seed, offset);
   }
 };
 
+// In a capture: the device has no Bernoulli operator that reads its state there, but it has uniform numbers.
+template <class Probability>
+bool bernoulli_captured(const Tensor& self, const Probability& p, const Generator& generator) {
+  if (C10_LIKELY(!captures::of_current_stream())) return false;
+  auto numbers = at::empty(self.sizes(), self.options().dtype(at::kFloat));
+  numbers.uniform_(0, 1, generator);
+  self.copy_(numbers < p);
+  return true;
+}
+
 template <class>
 struct Bernoulli {
   void operator()(const Tensor& self, double p, const Generator& generator) const {
+    if (C10_UNLIKELY(captures::any()) && bernoulli_captured(self, at::Scalar(p), generator)) return;
     const auto [seed, offset] = reserve(generator, self);
     NPU_EXEC(aclnnInplaceBernoulli, self, p, seed, offset);
   }
@@ -63,6 +86,7 @@ struct Bernoulli {
     TORCH_CHECK_NOT_IMPLEMENTED(p.is_floating_point(), "\"bernoulli_\" not implemented for probabilities of type '",
                                 p.scalar_type(), "'");
     p.expand(self.sizes());  // raises, in upstream's words
+    if (C10_UNLIKELY(captures::any()) && bernoulli_captured(self, p, generator)) return;
     const auto [seed, offset] = reserve(generator, self);
     NPU_EXEC(aclnnInplaceBernoulliTensor, self, on_device(p, p.scalar_type()), seed, offset);
   }

@@ -23,6 +23,12 @@ inline std::pair<uint64_t, uint64_t> draw(const Generator& generator, const Tens
   return philox_state(generator, 4 * static_cast<uint64_t>(t.numel()) * (t.is_complex() ? 2 : 1));
 }
 
+// What draw() reserves, on the card; nothing unless the current stream is being captured.
+inline std::optional<CapturedState> draw_captured(const Generator& generator, const Tensor& t) {
+  if (C10_LIKELY(!captures::any())) return std::nullopt;
+  return captured_philox_state(generator, 4 * static_cast<uint64_t>(t.numel()) * (t.is_complex() ? 2 : 1));
+}
+
 // The same for filling `t`, no two elements of which may be one.
 inline std::pair<uint64_t, uint64_t> reserve(const Generator& generator, const Tensor& t) {
   at::assert_no_internal_overlap(t);

@@ -92,6 +92,7 @@ CLASSES: dict[str, str] = {
 # Modules of torch.cuda and the ones of torch.npu whose public names take their place.
 MODULES: dict[str, str] = {
     "torch.cuda": "torch_npu.npu",
+    "torch.cuda.graphs": "torch_npu.npu.graphs",
     "torch.cuda.memory": "torch_npu.npu.memory",
     "torch.cuda.random": "torch_npu.npu.random",
     "torch.cuda.streams": "torch_npu.npu.streams",
@@ -106,18 +107,17 @@ PRIVATE_NAMES = ("_lazy_init", "_lazy_call", "_is_in_bad_fork", "_get_device_ind
 PRIVATE_MEMORY_NAMES = ("_record_memory_history", "_snapshot", "_dump_snapshot", "_set_allocator_settings")
 
 # Names of torch.cuda that stand under another name in torch.npu.
-RENAMED: dict[str, str] = {"torch.cuda.CUDAPluggableAllocator": "NPUPluggableAllocator", "torch.cuda.CUDAGraph": "NPUGraph"}
+RENAMED: dict[str, str] = {
+    "torch.cuda.CUDAPluggableAllocator": "NPUPluggableAllocator",
+    "torch.cuda.CUDAGraph": "NPUGraph",
+    "torch.cuda.graphs.CUDAGraph": "NPUGraph",
+}
 
 _NCCL = "npu's collectives are HCCL's; use torch.distributed with the backend hccl"
 _PROFILER = "the CUDA profiler does not see an npu; use torch.profiler"
-_GRAPHS = "CUDA graphs have no counterpart on npu yet; cure: run the step eagerly, without torch.cuda.graph"
 
 # What has no counterpart: a call says so in one sentence. A name that torch.npu has is not refused.
 REFUSED: dict[str, str] = {
-    "torch.cuda.CUDAGraph": _GRAPHS,
-    "torch.cuda.graph": _GRAPHS,
-    "torch.cuda.graph_pool_handle": _GRAPHS,
-    "torch.cuda.make_graphed_callables": _GRAPHS,
     **{f"torch.cuda.{name}": "an npu has no CUDA library; cure: remove the call"
        for name in "cudart current_blas_handle current_solver_handle jiterator".split()},
     **{f"torch.cuda.{name}": "not known of an npu; cure: ask npu-smi, or torch.npu.utilization() and torch.npu.mem_get_info()"
