@@ -83,12 +83,13 @@ Three unique(const Tensor& self, bool sorted, bool return_inverse, bool return_c
   return {first_part(values, shapes[0]), inverse, return_counts ? first_part(counts, shapes[2]) : counts};
 }
 
-std::tuple<Tensor, Tensor> unique_values(const Tensor& self, bool sorted, bool return_inverse) {
+// Sorted whether asked for or not, as the official client always wants it.
+std::tuple<Tensor, Tensor> unique_values(const Tensor& self, bool /*sorted*/, bool return_inverse) {
   CardGuard guard(self);
   if (self.numel() == 0) return {empty({0}, self.scalar_type()), empty(self.sizes(), at::kLong)};
   auto values = empty({self.numel()}, self.scalar_type());
   auto inverse = return_inverse ? empty(self.sizes(), at::kLong) : empty({0}, at::kLong);
-  const auto shapes = NPU_EXEC_SHAPES(aclnnUnique, 2, self, sorted, return_inverse, values, inverse);
+  const auto shapes = NPU_EXEC_SHAPES(aclnnUnique, 2, self, true, return_inverse, values, inverse);
   return {first_part(values, shapes[0]), inverse};
 }
 

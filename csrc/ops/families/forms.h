@@ -20,6 +20,8 @@ void check_mv(const Tensor& self, const Tensor& vec);
 // Tensors of one shape along a new dimension, which `dim` may count from behind. Types are promoted.
 Spec stacked(at::TensorList tensors, int64_t dim);
 std::vector<Tensor> in_type(at::TensorList tensors, at::ScalarType type);
+// A weight for all channels, of which upstream makes a tensor of many dimensions.
+inline Tensor flat_if_one(const Tensor& t) { return t.numel() == 1 ? t.view({1}) : t; }
 inline int64_t new_dim(at::TensorList tensors, int64_t dim) { return at::maybe_wrap_dim(dim, tensors[0].dim() + 1); }
 
 Spec repeated(const Tensor& self, at::IntArrayRef repeats);

@@ -55,9 +55,11 @@ Three layer_norm_backward(const Tensor& grad_out, const Tensor& input, at::IntAr
   const bool none = input.numel() == 0;
   Tensor grad_input, grad_weight = gradient(mask[1], weight, none), grad_bias = gradient(mask[2], bias, none);
   if (mask[0]) grad_input = make(sized(input.sizes(), input));
-  if (input.numel() > 0)
-    NPU_EXEC(aclnnLayerNormBackward, grad_out, input, shape, mean, rstd, given(weight, shape, input, 1),
-             given(bias, shape, input, 0), mask, grad_input, grad_weight, grad_bias);
+  if (input.numel() > 0) {
+    const auto scale = given(weight, shape, input, 1), shift = given(bias, shape, input, 0);
+    NPU_EXEC(aclnnLayerNormBackward, grad_out, input, shape, mean, rstd, scale, shift, mask, grad_input, grad_weight,
+             grad_bias);
+  }
   return {grad_input, in_type_of(grad_weight, weight), in_type_of(grad_bias, bias)};
 }
 

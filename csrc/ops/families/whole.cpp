@@ -2,6 +2,7 @@
 // device's key, so that what differentiates, traces or transforms them sees upstream's operators; torch.dropout, whose
 // mask is the device's own, stands at the autograd key.
 #include <ATen/ATen.h>
+#include <ATen/ScalarOps.h>
 #include <ATen/ops/dropout_native.h>
 
 #include "ops/calls.h"
@@ -46,6 +47,11 @@ Tensor ones_like(const Tensor& self, std::optional<at::ScalarType> dtype, std::o
   return at::empty_like(self, dtype, layout, device, pin_memory, format).fill_(1);
 }
 
+// Upstream multiplies a tensor of the number by `self`: two launches.
+Tensor& multiply_by_number(Tensor& self, const c10::Scalar& other) {
+  return self.mul_(at::native::wrapped_scalar_tensor(other));
+}
+
 // CANN draws a mask of bits. softnpu is faster with a byte for each element, which is upstream's composition.
 Tensor dropout(const Tensor& input, double p, bool train) {
   const bool packed = !on_softnpu() && train && p > 0 && p < 1 && input.numel() > 0 && is_direct(input) &&
@@ -59,6 +65,7 @@ NPU_REGISTER(whole) {
   reg("aten::isfinite", "", &isfinite, "aclnnIsFinite");
   reg("aten::isclose", "", &isclose, "aclnnIsClose");
   reg("aten::mish_backward", "", &mish_backward, "aclnnMishBackward");
+  manual("aten::mul_", "Scalar", &multiply_by_number);
   manual("aten::ones_like", "", &ones_like);
   reg_as(c10::DispatchKey::AutogradPrivateUse1, "aten::dropout", "", &dropout);
 }
