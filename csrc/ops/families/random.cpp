@@ -88,7 +88,10 @@ struct Bernoulli {
     p.expand(self.sizes());  // raises, in upstream's words
     if (C10_UNLIKELY(captures::any()) && bernoulli_captured(self, p, generator)) return;
     const auto [seed, offset] = reserve(generator, self);
-    NPU_EXEC(aclnnInplaceBernoulliTensor, self, on_device(p, p.scalar_type()), seed, offset);
+    // Other types than floating ones are drawn in the type of `p`, as the official client does.
+    const auto drawn = self.is_floating_point() ? self : empty(self.sizes(), p.scalar_type());
+    NPU_EXEC(aclnnInplaceBernoulliTensor, drawn, on_device(p, p.scalar_type()), seed, offset);
+    if (!drawn.is_same(self)) self.copy_(drawn);
   }
 };
 

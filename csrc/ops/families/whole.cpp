@@ -47,9 +47,11 @@ Tensor ones_like(const Tensor& self, std::optional<at::ScalarType> dtype, std::o
   return at::empty_like(self, dtype, layout, device, pin_memory, format).fill_(1);
 }
 
-// Upstream multiplies a tensor of the number by `self`: two launches.
+// Upstream multiplies a tensor of the number by `self`, which is two launches; the official client does so for types
+// that are not floating.
 Tensor& multiply_by_number(Tensor& self, const c10::Scalar& other) {
-  return self.mul_(at::native::wrapped_scalar_tensor(other));
+  const auto number = at::native::wrapped_scalar_tensor(other);
+  return self.is_floating_point() ? self.mul_(number) : at::mul_out(self, number, self);
 }
 
 // CANN draws a mask of bits. softnpu is faster with a byte for each element, which is upstream's composition.
