@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Records what clients call for the same programs, on a folder that looks like CANN. Usage: bash ci/calls.sh OUT [arguments of
 # tools/calls/record.py]: the official client and this project's torch_npu, which are compared. With CALLS_CLIENTS=official (or ours) one
-# of them is recorded only. The client's environment as in ci/official.sh.
+# of them is recorded only; with CALLS_CLIENTS=suite the tests that the arguments name, and those of the adapter alone: what calls the
+# C ABI itself is left out. The client's environment as in ci/official.sh.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 out=$(mkdir -p "$1" && cd "$1" && pwd)
@@ -21,6 +22,15 @@ for part in opp runtime compiler tools; do
   if [ -e "$softnpu/$part" ]; then cp -r "$softnpu/$part" "$folder/$part"; fi
 done
 environment+=("ACLNN_CACHE_LIMIT=${ACLNN_CACHE_LIMIT:-0}" "ASCEND_OPP_PATH=$folder/opp" "ASCEND_TOOLKIT_HOME=$folder")
+if [ "$clients" = suite ]; then
+  rm -f "$out/suite.jsonl"
+  # A test that says itself what is to be sent, or where to, is a client of its own.
+  mapfile -t own < <(cd "$here" && grep -rlE '^(import|from) (abi|abi_calls|ctypes|subprocess)\b' test --include='test_*.py' | sed 's/^/--ignore=/')
+  cd "$here"
+  env "${environment[@]}" SOFTNPU_RECORD="$out/suite.jsonl" SOFTNPU_RECORD_ONCE=1 \
+    python3 -m pytest -q -n "${TEST_JOBS:-auto}" -p no:cacheprovider "${own[@]}" "$@"
+  exit
+fi
 running=()
 for client in $clients; do
   if [ "$client" = official ]; then

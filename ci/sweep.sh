@@ -13,6 +13,7 @@
 #   distributed collectives x types x reductions x sizes and training with 2, 4 and 8 ranks; faults; 200 rounds of init
 #   calls       what the official client and this torch_npu send to the device for the same programs; [--types float32,float16] [--level N] [NAME...]
 #   vocabulary  records the official client over all programs and types, and writes tools/calls/vocabulary.json
+#   vocabulary-suite  records tests (those of custom operators unless told) on a folder that looks like CANN, and holds their calls against it
 #   hostile     the tests on a softnpu that refuses what a card may not survive and changes what it leaves open (ci/hostile.sh)
 #   mutants     small mistakes in torch_npu/ and the kernel tables, one at a time: their tests must fail; 165, --count N --seed S --paths ...
 #   models      networks trained on CPU and npu side by side, libraries from PyPI, custom operators and contrib, memory over 2,000 steps
@@ -87,8 +88,12 @@ case "$sweep" in
   calls)
     bash ci/calls.sh build/sweep/calls "$@" ;;
   vocabulary)
-    CALLS_CLIENTS=official CALLS_SAMPLES=8 SOFTNPU_RECORD_ONCE=1 bash ci/calls.sh build/sweep/vocabulary --kinds all --types all "$@"
+    CALLS_CLIENTS=official CALLS_SAMPLES=40 SOFTNPU_RECORD_ONCE=1 bash ci/calls.sh build/sweep/vocabulary --kinds all --types all "$@"
     python3 tools/calls/vocabulary.py make build/sweep/vocabulary/official.jsonl ;;
+  vocabulary-suite)
+    [ $# -gt 0 ] || set -- test/custom_ops
+    CALLS_CLIENTS=suite bash ci/calls.sh build/sweep/vocabulary "$@"
+    python3 tools/calls/vocabulary.py check build/sweep/vocabulary/suite.jsonl ;;
   hostile)
     bash ci/hostile.sh all "$@" ;;
   mutants)
@@ -108,6 +113,6 @@ case "$sweep" in
   packages)
     python3 test/packages/sweep.py "$@" ;;
   *)
-    sed -n '2,20s/^# //p' "$0" >&2
+    sed -n '2,21s/^# //p' "$0" >&2
     exit 1 ;;
 esac

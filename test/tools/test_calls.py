@@ -148,3 +148,19 @@ def test_what_is_computed_on_the_cpu_comes_back(copies, expected):
     official, ours = Region(), Region()
     official.calls, ours.calls = [Call("aclnnSvd", [])], [Call("aclnnSvd", []), *(Call(name, []) for name in copies)]
     assert kind(official, ours) == expected
+
+
+def writing(name, *sizes):
+    return Call(name, [("out", {"t": list(sizes), "s": [1] * len(sizes), "d": 0})])
+
+
+@pytest.mark.parametrize("official, ours, expected", [
+    ([writing("aclnnMul", 0), writing("aclnnAdd", 3)], [writing("aclnnAdd", 3)], "ours launches nothing for results without elements"),
+    ([writing("aclnnInplaceCopy", 3), writing("aclnnAdd", 3)], [writing("aclnnAdd", 3)],
+     "ours makes fewer copies: it sends strides, or needs no other type"),
+    ([writing("aclnnMul", 3), writing("aclnnAdd", 3)], [writing("aclnnAdd", 3)], "ours makes fewer calls"),
+    ([writing("aclnnGelu", 3)], [writing("aclnnGeluV2", 3)], "another version or number of calls"),
+    ([writing("aclnnMul", 3), writing("aclnnAdd", 3)], [writing("aclnnAdd", 3), writing("aclnnMul", 3)], "another order"),
+])
+def test_a_difference_says_what_ours_leaves_out(official, ours, expected):
+    assert kind(Region(calls=official), Region(calls=ours)) == expected

@@ -11,6 +11,7 @@ Every part of a program stands between two marks of the recording, "B program|sa
 import ctypes
 import json
 import os
+import random
 import sys
 import warnings
 from contextlib import contextmanager
@@ -116,6 +117,7 @@ def run_samples(op, name, dtype, variant):
     dtype = getattr(torch, dtype)
     grad = op.supports_autograd and dtype.is_floating_point
     torch.manual_seed(1)
+    random.seed(1)
     samples = [sample for _, sample in zip(range(40), op.sample_inputs("cpu", dtype, requires_grad=grad))]
     for i in range(0, len(samples), max(1, len(samples) // SAMPLES))[:SAMPLES]:
         label = ":".join([name, str(dtype).removeprefix("torch."), *variant]) + f"|{i}"
@@ -196,7 +198,7 @@ def run_optimiser(name):
 
 
 def run_custom(name):
-    """The cases of one operator that the official client can be asked, in their own types and in half precision."""
+    """The cases of one operator that the official client can be asked, in their own types, in half precision and on views."""
     from dataclasses import replace
 
     import custom_ops
@@ -223,7 +225,19 @@ def run_custom(name):
                     custom_ops.gradients(each, "npu", custom_ops.operator(each))
             if failures and not healthy():
                 return False
+        if not record_views(case, f"{case} gradient" not in apart):
+            return False
     return True
+
+
+def record_views(case, grad):
+    """A case with gaps between the elements of all its tensors."""
+    import custom_ops
+
+    args, kwargs = tree_map(strided, custom_ops.arguments(case, "npu"))
+    for i in case.grad if grad else ():
+        args[i].requires_grad_()
+    return record(f"custom:{case}|strided", (args, kwargs), custom_ops.operator(case), grad)
 
 
 def run_model(name, amp=""):

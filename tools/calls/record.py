@@ -60,6 +60,7 @@ def main() -> None:
     names = options.names or names_of(options.python, options.kinds, options.types)
     options.file.unlink(missing_ok=True)
     environment = {**os.environ, "SOFTNPU_RECORD": str(options.file.resolve()), "TASK_QUEUE_ENABLE": options.level, "OMP_NUM_THREADS": "1",
+                   "PYTHONHASHSEED": "0",  # some samples are made from sets: both clients get the same ones
                    "TORCH_NPU_FALLBACK_CPU_DISABLE": "0"}
     first, ended = 0, []
     while first < len(names):
