@@ -10,6 +10,7 @@
 #include "acl/library.h"
 #include "distributed/hccl_api.h"
 #include "distributed/liveness.h"
+#include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
 
@@ -236,7 +237,11 @@ std::string Communicator::name() const {
 
 void Communicator::follow(Stream stream) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (last_stream_ && !(*last_stream_ == stream)) {
+  // Work outside of a capture cannot be waited for inside: a replay is ordered by the stream that it is given to.
+  const auto same_capture = [&] {
+    return captures::of_stream(last_stream_->handle()) == captures::of_stream(stream.handle());
+  };
+  if (last_stream_ && !(*last_stream_ == stream) && (!captures::any() || same_capture())) {
     Event done;
     done.record(*last_stream_);
     done.block(stream);

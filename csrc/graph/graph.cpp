@@ -114,7 +114,9 @@ void Graph::stop_allocating() noexcept {
 
 void Graph::release_pool() noexcept {
   try {
-    caching_allocator::heap(capture_->device).release_pool(pool_);
+    auto& heap = caching_allocator::heap(capture_->device);
+    heap.release_pool(pool_);
+    heap.empty_cache(pool_);  // unless other graphs have it
     host_allocator::get()->release_pool(host_pool_);
   } catch (const std::exception& error) {
     TORCH_WARN("The memory of an npu graph stays in use: ", error.what());

@@ -6,6 +6,7 @@
 
 #include "acl/check.h"
 #include "acl/library.h"
+#include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/task_queue.h"
 
@@ -28,6 +29,7 @@ void settle(c10::DeviceIndex device) {
     error = std::current_exception();  // of a task; the queue has been handed over all the same
   }
   DeviceGuard guard(device);
+  const captures::Relaxed relaxed;
   const int code = acl::api().aclrtSynchronizeDevice();
   if (error) std::rethrow_exception(error);
   NPU_CHECK(code);
