@@ -1,4 +1,4 @@
-"""How many of a card's cores the operators of this process or of one stream may use: torch.npu.set_device_limit, set_stream_limit."""
+"""How many of a card's cores the operators of this process or of one stream may use, and how long one operator may."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch_npu import _C
 from torch_npu.npu import devices
 from torch_npu.npu.streams import Stream
 
-__all__ = ["get_device_limit", "get_stream_limit", "reset_stream_limit", "set_device_limit", "set_stream_limit"]
+__all__ = ["get_device_limit", "get_stream_limit", "reset_stream_limit", "set_device_limit", "set_op_timeout_ms", "set_stream_limit"]
 
 _CUBE, _VECTOR = 0, 1  # aclrtDevResLimitType
 _was_set = False
@@ -83,3 +83,13 @@ def set_stream_limit(stream: Stream, cube_num: int = -1, vector_num: int = -1) -
 def reset_stream_limit(stream: Stream) -> None:
     """The stream has the cores of its card again."""
     _C.reset_stream_limit(_checked_stream(stream))
+
+
+def set_op_timeout_ms(timeout: int) -> None:
+    """How long an operator may run on the current card before CANN ends it. softnpu takes the number and never ends an operator."""
+    if isinstance(timeout, bool) or not isinstance(timeout, int):
+        raise TypeError(f"set_op_timeout_ms: timeout must be an int, but got {type(timeout).__name__}")
+    if timeout < 0:
+        raise ValueError(f"set_op_timeout_ms: timeout must not be negative, got {timeout}")
+    devices.set_device(devices.current_device())  # opened: opening sets a limit of its own
+    _C.set_op_timeout_us(timeout * 1000)
