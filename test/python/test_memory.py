@@ -401,7 +401,9 @@ def pluggable_library(tmp_path_factory):
           allocated += device == 0;
           return aclrtMalloc(&p, bytes, 0) == 0 ? p : nullptr;
         }
-        void my_free(void* p, ssize_t bytes, int device, void* stream) { freed += aclrtSynchronizeStream(stream) == 0 && aclrtFree(p) == 0; }
+        void my_free(void* p, ssize_t bytes, int device, void* stream) {
+          freed += aclrtSynchronizeStream(stream) == 0 && aclrtFree(p) == 0;
+        }
         }
         """
     )

@@ -18,8 +18,9 @@ def level(request):
 
 
 def waiting(x):
-    return {"item": lambda: x.sum().item(), "cpu": x.cpu, "tolist": x.tolist, "from host": lambda: torch.ones(3).npu(), "nonzero": x.nonzero,
-            "mask": lambda: x[x > 0], "masked_select": lambda: torch.masked_select(x, x > 0), "unique": lambda: torch.unique(x),
+    return {"item": lambda: x.sum().item(), "cpu": x.cpu, "tolist": x.tolist, "from host": lambda: torch.ones(3).npu(),
+            "nonzero": x.nonzero, "mask": lambda: x[x > 0], "masked_select": lambda: torch.masked_select(x, x > 0),
+            "unique": lambda: torch.unique(x),
             "stream": n.current_stream().synchronize, "if": lambda: bool(x.sum() > 0)}
 
 

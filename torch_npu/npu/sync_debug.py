@@ -27,4 +27,5 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_sync_debug_mode() -> int:
+    """0, 1 or 2: see set_sync_debug_mode."""
     return _C.get_sync_debug_mode()
