@@ -27,7 +27,7 @@ MODULES = {
     "torch_npu.npu": (
         "torch.npu",
         [f"torch_npu.npu.{part}" for part in ("devices", "core_limits", "streams", "memory", "random", "autocast_utils", "npu_config",
-                                              "deterministic")],
+                                              "deterministic", "_recovery", "sync_debug")],
     ),
     "torch_npu.npu.mstx": ("torch.npu.mstx", ["torch_npu.npu.mstx"]),
     "torch_npu.npu.amp": ("torch.npu.amp", ["torch_npu.npu.amp"]),

@@ -9,8 +9,10 @@
 #include <string_view>
 #include <utility>
 
+#include "acl/advice.h"
 #include "acl/config.h"
 #include "acl/library.h"
+#include "acl/memory_fault.h"
 
 namespace npu::acl {
 
@@ -18,52 +20,10 @@ namespace {
 
 thread_local constinit bool t_asynchronous = false;
 
-// What is wrong and what to do, for the codes a user can do something about; else nullptr.
-const char* advice(int code) {
-  switch (code) {
-    case ACL_ERROR_RT_MEMORY_ALLOCATION:
-      return "NPU out of memory. Free tensors, call torch.npu.empty_cache(), or use smaller batches.";
-    case ACL_ERROR_INVALID_PARAM:
-    case ACL_ERROR_RT_PARAM_INVALID:
-    case ACLNN_ERR_PARAM_NULLPTR:
-    case ACLNN_ERR_PARAM_INVALID:
-      return "The NPU refused an argument; the text below names it. Check dtypes and shapes of the operator's inputs.";
-    case ACL_ERROR_RT_INVALID_DEVICEID:
-    case ACL_ERROR_INVALID_DEVICE:
-    case ACL_ERROR_RT_NO_DEVICE:
-      return "The NPU cannot be opened. Check ASCEND_RT_VISIBLE_DEVICES and torch.npu.device_count().";
-    case ACL_ERROR_RT_CONTEXT_NULL:
-      return "This thread has no NPU selected. Call torch.npu.set_device() in it first.";
-    case ACL_ERROR_RT_STREAM_CONTEXT:
-      return "A stream was used with another card current. Use `with torch.npu.stream(...)`, which changes both.";
-    case ACL_ERROR_RT_NO_STREAM_RESOURCE:
-      return "The NPU has no streams left. Reuse streams, or end other processes on this card.";
-    case ACL_ERROR_RT_NO_EVENT_RESOURCE:
-      return "The NPU has no events left. Reuse events, or end other processes on this card.";
-    case ACL_ERROR_RT_STREAM_SYNC_TIMEOUT:
-      return "The NPU's work did not end in time. Raise ACL_STREAM_TIMEOUT (milliseconds) or ACL_DEVICE_SYNC_TIMEOUT "
-             "(seconds), or unset them.";
-    case ACL_ERROR_RT_DEVICE_TASK_ABORT:
-      return "The NPU's work was aborted (torch.npu.stop_device). Restart the card before using it again.";
-    case ACL_ERROR_RT_LOST_HEARTBEAT:
-      return "A process or card that takes part in this work is gone; the text below names it. Look for its own error.";
-    case ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR:
-    case ACL_ERROR_RT_SUSPECT_DEVICE_MEM_ERROR:
-      return "The NPU's memory has an error that it could not mend (ECC). What was computed since is not to be "
-             "trusted: end "
-             "the process, go back to a checkpoint, and look at the card with `npu-smi info -t ecc -i ID`.";
-    case ACL_ERROR_RT_LINK_ERROR:
-      return "The link between NPUs failed. Look at it with `hccn_tool`, and restart the processes of all ranks.";
-    case ACL_ERROR_RT_DRV_INTERNAL_ERROR:
-      return "The NPU stopped answering. Look at its state with `npu-smi info`, and restart the process.";
-    default:
-      return nullptr;
-  }
-}
-
 std::string first_line(int code, const std::string& words) {
   if (const char* text = advice(code)) return text;
-  if (words.empty()) return "A call to the NPU runtime failed.";
+  const char* general = general_advice(code);
+  if (words.empty()) return general ? general : "A call to the NPU runtime failed.";
   return "The NPU reported an error: " + words.substr(0, words.find('\n'));
 }
 
@@ -113,7 +73,9 @@ AsynchronousErrors::~AsynchronousErrors() { t_asynchronous = before_; }
 void throw_acl_error(int code, const char* expression, const char* file, int line) {
   const auto function = called_function(expression);
   const auto words = device_words();  // before any other call of the runtime
+  remember_memory_fault(code, current_device());
   std::string text = c10::str(first_line(code, words), "\n", function, " returned ", code, " (", code_name(code), ")");
+  if (const char* general = general_advice(code); general && !words.empty()) text += std::string("\n") + general;
   if (t_asynchronous)
     text +=
         "\nThe operator was launched asynchronously, so the Python stack shows a later line. Set "

@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <arpa/inet.h>
 #include <glob.h>
 
 #include <algorithm>
@@ -136,5 +137,14 @@ bool hccl_enable_timing() { return flag("TORCH_HCCL_ENABLE_TIMING"); }
 
 bool compact_errors() { return flag("TORCH_NPU_COMPACT_ERROR_OUTPUT"); }
 int rank() { return integer("RANK").value_or(-1); }
+
+std::optional<Job> job() {
+  const auto rank = integer("RANK"), ranks = integer("WORLD_SIZE"), port = integer("MASTER_PORT");
+  const auto host = text("MASTER_ADDR");
+  if (!rank || !ranks || !port || !host) return std::nullopt;
+  in_addr address{};
+  if (inet_pton(AF_INET, host->c_str(), &address) != 1) address.s_addr = 0;
+  return Job{*rank, *ranks, *port, ntohl(address.s_addr)};
+}
 
 }  // namespace npu::config

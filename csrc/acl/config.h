@@ -43,4 +43,11 @@ bool hccl_enable_timing();           // TORCH_HCCL_ENABLE_TIMING: work.get_durat
 bool compact_errors();  // TORCH_NPU_COMPACT_ERROR_OUTPUT: only the first lines of an error
 int rank();             // RANK, -1 outside a launcher; for error lines
 
+// What a launcher such as torchrun says of its job: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT. Nothing outside of one.
+struct Job {
+  int rank, ranks, port;
+  uint32_t address;  // IPv4, 0 for a host's name
+};
+std::optional<Job> job();
+
 }  // namespace npu::config

@@ -14,9 +14,13 @@
 #include "aclnn/format.h"
 #include "aclnn/op.h"
 #include "memory/caching_allocator.h"
+#include "memory/lost_data.h"
 #include "profiler/kernel_trace.h"
 #include "runtime/device.h"
+#include "runtime/recovery.h"
 #include "runtime/stream.h"
+#include "runtime/stream_limits.h"
+#include "runtime/sync_debug.h"
 #include "runtime/task_queue.h"
 #include "runtime/task_scratch.h"
 #include "runtime/toolkit.h"
@@ -68,7 +72,7 @@ bool has_cache() {
 class CacheScope {
  public:
   CacheScope(const AclOp& op, void* const* addresses, size_t count)
-      : open_(has_cache() && acl::api().CanUsePTACache(op.name)) {
+      : open_(C10_LIKELY(!stream_limits::in_use()) && has_cache() && acl::api().CanUsePTACache(op.name)) {
     if (!open_) return;
     const auto& api = acl::api();
     api.InitPTACacheThreadLocal();
@@ -126,8 +130,9 @@ void tell_determinism(uint64_t word) {
   NPU_CHECK(acl::api().aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, wanted));
 }
 
-Prepared build(const AclOp& op, PhaseOne phase_one, const uint64_t* words, void* const* addresses) {
+Prepared build(const AclOp& op, PhaseOne phase_one, const uint64_t* words, void* const* addresses, aclrtStream stream) {
   Prepared p;
+  if (stream_limits::in_use()) stream_limits::use(stream);
   tell_determinism(words[0]);
   p.descriptors = std::make_unique<Unpacker>(words + 1, addresses);
   if (const int code = phase_one(op.phase_one, *p.descriptors, &p.workspace_size, &p.executor))
@@ -136,6 +141,7 @@ Prepared build(const AclOp& op, PhaseOne phase_one, const uint64_t* words, void*
 }
 
 void run(const AclOp& op, const Prepared& p, void* workspace, aclrtStream stream) {
+  if (recovery::watched()) recovery::check_not_stopped(t_current.device);  // since the call was queued
   const int code = op.phase_two(workspace, p.workspace_size, p.executor, stream);
   if (C10_UNLIKELY(code != 0)) acl::throw_acl_error(code, op.name, __FILE__, __LINE__);
 }
@@ -170,7 +176,7 @@ void run_packed(void* payload) {
   CacheScope cache(*call.op, addresses, call.addresses);
   Prepared p;
   p.executor = cache.find_by_bytes(words - 1, call.words + 1, &p.workspace_size);
-  if (!p.executor) p = build(*call.op, call.phase_one, words, addresses);
+  if (!p.executor) p = build(*call.op, call.phase_one, words, addresses, call.stream);
   if (p.workspace_size == 0) return run(*call.op, p, nullptr, call.stream);
   const auto scratch = task_scratch::reserve(call.stream, p.workspace_size);
   run(*call.op, p, scratch.memory, call.stream);
@@ -238,7 +244,7 @@ C10_ALWAYS_INLINE static void launch_untraced(AclOp& op, PhaseOne phase_one, Pac
   CacheScope cache(op, a.addresses.data(), a.addresses.size());
   Prepared p;
   p.executor = cache.find(a.words.data(), a.words.size(), stream, &p.workspace_size);
-  if (C10_UNLIKELY(!p.executor)) p = build(op, phase_one, a.words.data(), a.addresses.data());
+  if (C10_UNLIKELY(!p.executor)) p = build(op, phase_one, a.words.data(), a.addresses.data(), stream);
   if (C10_UNLIKELY(level == 2)) known_types().add(a.words[0]);
   c10::DataPtr workspace;
   if (p.workspace_size) workspace = caching_allocator::allocate_workspace(p.workspace_size);
@@ -258,7 +264,13 @@ C10_NOINLINE static void launch_traced(AclOp& op, PhaseOne phase_one, Packer& a)
   launch_untraced(op, phase_one, a);
 }
 
+C10_NOINLINE static void check_recovered(const Packer& a) {
+  recovery::before_launch();
+  lost_data::check(a.addresses.data(), a.addresses.size());
+}
+
 void launch(AclOp& op, PhaseOne phase_one, Packer& a) {
+  if (recovery::watched()) check_recovered(a);
   if (C10_UNLIKELY(a.formatted != nullptr)) return formats::launch(op, phase_one, a);
   if (C10_UNLIKELY(kernel_trace::recording.load(std::memory_order_relaxed))) return launch_traced(op, phase_one, a);
   launch_untraced(op, phase_one, a);
@@ -266,9 +278,12 @@ void launch(AclOp& op, PhaseOne phase_one, Packer& a) {
 
 std::vector<std::vector<int64_t>> launch_and_read_shapes(AclOp& op, PhaseOne phase_one, Packer& a, int outputs) {
   if (C10_UNLIKELY(!op.phase_two)) resolve(op);
+  if (recovery::watched()) check_recovered(a);
+  sync_debug::before_wait();
   const auto ordered = formats::order(a);
   task_queue::drain();
   tell_determinism(deterministic_bits());
+  if (stream_limits::in_use()) stream_limits::use(current_stream_handle());
   Unpacker arguments(a.words.data() + 1, a.addresses.data());
   Prepared p;
   if (const int code = phase_one(op.phase_one, arguments, &p.workspace_size, &p.executor)) phase_one_failed(op, code);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "acl/config.h"
 #include "acl/library.h"
 #include "distributed/hccl_api.h"
 #include "distributed/liveness.h"
@@ -52,6 +53,15 @@ void check_keys(const HcclConfigMap& options) {
   }
 }
 
+// The communicator of the whole job carries the process's number in it and the address where its processes met, as the
+// official client was seen to do: HCCL's logs and heartbeats name them.
+void name_job(HcclCommConfig& config, const CommunicatorSettings& settings) {
+  const auto job = config::job();
+  if (!job || job->ranks != static_cast<int>(settings.members.size())) return;
+  config.hcclWorldRankID = static_cast<uint32_t>(job->rank);
+  config.hcclJobID = static_cast<uint64_t>(job->port) << 32 | job->address;
+}
+
 HcclCommConfig make_config(const CommunicatorSettings& settings, bool named) {
   constexpr uint32_t unset = 0xffffffff;
   check_keys(settings.options);
@@ -69,8 +79,9 @@ HcclCommConfig make_config(const CommunicatorSettings& settings, bool named) {
   config.hcclOpExpansionMode = number(settings.options, "hccl_op_expansion_mode", 0);
   config.hcclRdmaTrafficClass = number(settings.options, "qos_traffic_class", unset);
   config.hcclRdmaServiceLevel = number(settings.options, "qos_service_level", unset);
-  config.hcclWorldRankID = number(settings.options, "hccl_world_rank_id", 0);
-  config.unknown = unset;
+  name_job(config, settings);
+  config.hcclWorldRankID = number(settings.options, "hccl_world_rank_id", config.hcclWorldRankID);
+  config.unknown = 0;  // its first byte, as the official client sets it
   const auto timeout = std::chrono::ceil<std::chrono::seconds>(settings.timeout).count();
   config.hcclExecTimeOut = static_cast<int32_t>(
       number(settings.options, "hccl_exec_timeout", timeout > 0 && timeout < INT32_MAX ? timeout : -1, INT32_MAX));

@@ -7,6 +7,7 @@
 
 #include "acl/check.h"
 #include "acl/library.h"
+#include "runtime/recovery.h"
 #include "runtime/task_queue.h"
 
 namespace npu::hccl {
@@ -70,6 +71,7 @@ void throw_hccl_error(HcclResult result, const char* expression) {
 }
 
 void enqueue(std::function<void(aclrtStream)> body, Stream stream) {
+  if (recovery::watched()) recovery::check_not_stopped(stream.device_index());
   const aclrtStream handle = stream.handle();
   if (task_queue::level() == 0) return body(handle);
   struct Call {

@@ -102,6 +102,9 @@ c10d::ErrorType ProcessGroupHCCL::getError() {
   return failure->timed_out ? c10d::ErrorType::TIMEOUT : c10d::ErrorType::COMM_ERROR;
 }
 
+void ProcessGroupHCCL::pause() { watchdog_->stop(); }
+void ProcessGroupHCCL::resume() { watchdog_->restart(); }
+
 void ProcessGroupHCCL::rebuild() {
   watchdog_->stop();
   for (const auto& communicator : all_communicators()) communicator->destroy();

@@ -60,6 +60,10 @@ class ProcessGroupHCCL final : public c10d::Backend {
   void shutdown() override;
   std::string comm_name(int device);  // of the card's communicator
   std::optional<std::string> failure() const;
+  // Between stop_device and restart_device: failures of work that was dropped on purpose are no news, nor is their
+  // work.
+  void pause();
+  void resume();
   // After a failure: throws away what is broken; the next collective makes new communicators.
   void rebuild();
 

@@ -12,6 +12,7 @@
 #include "runtime/device.h"
 #include "runtime/event.h"
 #include "runtime/stream.h"
+#include "runtime/sync_debug.h"
 
 namespace npu {
 
@@ -49,7 +50,10 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
   }
   void* getStreamNativeHandle(const c10::Stream stream) const override { return Stream(stream).handle(); }
   bool queryStream(const c10::Stream& stream) const override { return Stream(stream).query(); }
-  void synchronizeStream(const c10::Stream& stream) const override { Stream(stream).synchronize(); }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    sync_debug::before_wait();
+    Stream(stream).synchronize();
+  }
   void synchronizeDevice(const c10::DeviceIndex device) const override { synchronize(device); }
   bool isStreamCapturing(const c10::Stream&) const override { return false; }
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {

@@ -33,6 +33,7 @@ class DeviceHeap;
 struct Block {
   enum class State : uint8_t {
     allocated,  // the user's, or about to be
+    lost,       // the user's, with contents that are not to be trusted: lost_data.h
     pending,    // freed, other streams still work on it
     binned,     // free, in its pool's bin
     free,       // free, in its pool's tree
@@ -42,7 +43,8 @@ struct Block {
 
   Block(char* ptr, size_t size, BlockPool* pool) : ptr(ptr), size(size), pool(pool) {}
   bool is_split() const { return prev != nullptr || next != nullptr; }
-  bool is_active() const { return state == State::allocated || state == State::pending; }
+  bool is_used() const { return state == State::allocated || state == State::lost; }
+  bool is_active() const { return is_used() || state == State::pending; }
 
   char* ptr;
   size_t size;

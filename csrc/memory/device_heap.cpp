@@ -196,9 +196,33 @@ Block* DeviceHeap::find(const void* address) {
   auto segment = segments_.upper_bound(static_cast<const char*>(address));
   if (segment == segments_.begin()) return nullptr;
   for (Block* block = (--segment)->second.first; block != nullptr; block = block->next) {
-    if (address < block->ptr + block->size) return block->state == Block::State::allocated ? block : nullptr;
+    if (address < block->ptr + block->size) return block->is_used() ? block : nullptr;
   }
   return nullptr;
+}
+
+void DeviceHeap::lose_all() {
+  Lock lock(mutex_);
+  for_each_block([](Block& block) {
+    if (block.is_used()) block.state = Block::State::lost;
+  });
+}
+
+std::optional<Block::State> DeviceHeap::lose(const char* begin, size_t bytes) {
+  std::optional<Block::State> found;
+  Lock lock(mutex_);
+  for_each_block([&](Block& block) {
+    if (block.ptr + block.size <= begin || begin + bytes <= block.ptr || block.state == Block::State::unmapped) return;
+    if (block.is_used()) block.state = Block::State::lost;
+    if (found != Block::State::lost) found = block.is_used() ? Block::State::lost : Block::State::free;
+  });
+  return found;
+}
+
+void DeviceHeap::restore(const void* address) {
+  Block* block = find(address);
+  Lock lock(mutex_);
+  if (block != nullptr && block->state == Block::State::lost) block->state = Block::State::allocated;
 }
 
 void DeviceHeap::note(Action action, const void* address, size_t size, const BlockPool& pool, const Context& context) {

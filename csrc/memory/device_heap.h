@@ -14,6 +14,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "memory/allocator_history.h"
@@ -38,6 +39,12 @@ class DeviceHeap {
   void record_stream(Block* block, c10::Stream stream);
   // The allocated block that `address` lies in, or nullptr.
   Block* find(const void* address);
+
+  // Lost data, see lost_data.h. lose() gives the state of the memory that holds a byte of the range: `lost` where a
+  // user has it, `free` where nobody has; nothing when it is not of this heap.
+  void lose_all();
+  std::optional<Block::State> lose(const char* begin, size_t bytes);
+  void restore(const void* address);
 
   // Returns the memory that no block uses; {0, 0}: of the default arena and of released MemPools.
   void empty_cache(c10::MempoolId_t owner);
@@ -74,6 +81,11 @@ class DeviceHeap {
   using Lock = std::unique_lock<SpinMutex>;
   using Context = std::shared_ptr<c10::GatheredContext>;
 
+  template <class Visit>
+  void for_each_block(Visit visit) {
+    for (auto& [address, segment] : segments_)
+      for (Block* block = segment.first; block != nullptr; block = block->next) visit(*block);
+  }
   Arena& arena_for(c10::StreamId stream);
   Arena& private_arena(c10::MempoolId_t owner, const ArenaOptions& options);
   template <class Visit>

@@ -7,7 +7,7 @@ namespace npu::caching_allocator {
 namespace {
 
 void add_block(SegmentInfo& info, const Block& block) {
-  const bool allocated = block.state == Block::State::allocated, active = block.is_active();
+  const bool allocated = block.is_used(), active = block.is_active();
   info.total_size += block.size;
   info.requested_size += allocated ? block.requested : 0;
   info.allocated_size += allocated ? block.size : 0;

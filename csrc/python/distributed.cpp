@@ -83,6 +83,8 @@ void bind_classes(py::module_& parent) {
            py::arg("output_split_sizes"), py::arg("async_op"), Release())
       .def("reduce_scatter_uneven", &ProcessGroupHCCL::reduce_scatter_uneven, py::arg("output"), py::arg("input"),
            py::arg("input_split_sizes"), py::arg("op"), py::arg("async_op"), Release())
+      .def("pause", &ProcessGroupHCCL::pause, Release())
+      .def("resume", &ProcessGroupHCCL::resume, Release())
       .def("rebuild", &ProcessGroupHCCL::rebuild, Release())
       .def("failure", &ProcessGroupHCCL::failure)
       .def("enable_collectives_timing", &ProcessGroupHCCL::enableCollectivesTiming)

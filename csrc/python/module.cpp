@@ -25,6 +25,7 @@ PYBIND11_MODULE(_C, module) {
   bind_memory(module);
   bind_ops(module);
   bind_options(module);
+  bind_recovery(module);
   bind_random(module);
   bind_stream(module);
 }

@@ -17,6 +17,7 @@ void bind_graph(py::module_& module);
 void bind_memory(py::module_& module);
 void bind_ops(py::module_& module);
 void bind_options(py::module_& module);
+void bind_recovery(py::module_& module);
 void bind_random(py::module_& module);
 void bind_stream(py::module_& module);
 

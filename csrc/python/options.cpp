@@ -4,6 +4,8 @@
 #include "acl/runtime_symbol.h"
 #include "ops/families/cube_math.h"
 #include "python/module.h"
+#include "python/stream.h"
+#include "runtime/stream_limits.h"
 #include "runtime/toolkit.h"
 
 namespace npu::python {
@@ -40,6 +42,19 @@ void bind_options(py::module_& module) {
                auto* const set = reinterpret_cast<Set*>(acl::runtime_symbol("aclrtSetDeviceResLimit"));
                TORCH_CHECK_NOT_IMPLEMENTED(set, "This version of CANN cannot limit the cores of a card.");
                NPU_CHECK(set(device, static_cast<aclrtDevResLimitType>(type), value));
+             }));
+  module.def("stream_limit", wrap_pybind_function([](py::object stream, int type) {
+               return stream_limits::get(unwrap_stream(stream.ptr()), static_cast<aclrtDevResLimitType>(type));
+             }));
+  module.def("set_stream_limit", wrap_pybind_function([](py::object stream, int type, uint32_t cores) {
+               const Stream limited = unwrap_stream(stream.ptr());
+               py::gil_scoped_release release;
+               stream_limits::set(limited, static_cast<aclrtDevResLimitType>(type), cores);
+             }));
+  module.def("reset_stream_limit", wrap_pybind_function([](py::object stream) {
+               const Stream limited = unwrap_stream(stream.ptr());
+               py::gil_scoped_release release;
+               stream_limits::reset(limited);
              }));
   module.def("convolution_math_type", wrap_pybind_function([] { return int{ops::convolution_math_type()}; }));
   module.def("set_convolution_math_type", wrap_pybind_function([](int type) { ops::set_convolution_math_type(type); }));

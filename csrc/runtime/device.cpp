@@ -19,6 +19,7 @@
 #include "acl/library.h"
 #include "acl/runtime_symbol.h"
 #include "runtime/device_query.h"
+#include "runtime/recovery.h"
 #include "runtime/stream.h"
 #include "runtime/task_queue.h"
 
@@ -250,6 +251,7 @@ void synchronize(c10::DeviceIndex device) {
   if (device < 0) device = current_device();
   init();
   check_device_index(device);
+  if (recovery::watched()) recovery::check_not_stopped(device);
   task_queue::drain();
   if (!has_primary_context(device)) return;  // nothing was ever launched on it
   DeviceGuard guard(device);
@@ -259,6 +261,7 @@ void synchronize(c10::DeviceIndex device) {
     NPU_CHECK(api.aclrtSynchronizeDeviceWithTimeout(timeout));
   else
     NPU_CHECK(api.aclrtSynchronizeDevice());
+  if (recovery::watched()) recovery::check_not_stopped(device);  // meanwhile
 }
 
 void memory_info(c10::DeviceIndex device, size_t* free, size_t* total) {

@@ -9,6 +9,7 @@
 #include "acl/check.h"
 #include "acl/library.h"
 #include "runtime/device.h"
+#include "runtime/recovery.h"
 
 namespace npu {
 
@@ -135,6 +136,7 @@ void Event::synchronize() const {
   task_queue::wait(record_ticket_);
   DeviceGuard guard(device_);
   NPU_CHECK(acl::api().aclrtSynchronizeEvent(event_));
+  if (recovery::watched()) recovery::check_not_stopped(device_);  // work that was dropped is no work done
 }
 
 float Event::elapsed_time(const Event& end) const {

@@ -9,6 +9,7 @@
 #include "acl/config.h"
 #include "acl/library.h"
 #include "runtime/device.h"
+#include "runtime/recovery.h"
 #include "runtime/task_queue.h"
 
 // Note [StreamId assignment]
@@ -53,6 +54,14 @@ aclrtStream existing_handle(const c10::Stream& stream) {
   return slot(stream).load(std::memory_order_acquire);
 }
 
+aclrtStream create_acl_stream(bool high) {
+  aclrtStream created = nullptr;
+  const uint32_t acl_priority = high ? 0 : 1;  // 0 is ACL's highest of eight
+  constexpr uint32_t kFlags = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC;
+  NPU_CHECK(acl::api().aclrtCreateStreamWithConfig(&created, acl_priority, kFlags));
+  return created;
+}
+
 aclrtStream create(const c10::Stream& stream) {
   static std::mutex mutex;
   DeviceGuard guard(stream.device_index());
@@ -60,9 +69,7 @@ aclrtStream create(const c10::Stream& stream) {
   auto& handle = slot(stream);
   aclrtStream created = handle.load(std::memory_order_relaxed);
   if (created) return created;
-  const uint32_t acl_priority = is_high(stream.id()) ? 0 : 1;  // 0 is ACL's highest of eight
-  constexpr uint32_t kFlags = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC;
-  NPU_CHECK(acl::api().aclrtCreateStreamWithConfig(&created, acl_priority, kFlags));
+  created = create_acl_stream(is_high(stream.id()));
   handle.store(created, std::memory_order_release);
   return created;
 }
@@ -104,6 +111,7 @@ bool Stream::query() const {
 }
 
 void Stream::synchronize() const {
+  if (recovery::watched()) recovery::check_not_stopped(device_index());
   task_queue::drain();
   aclrtStream handle = existing_handle(stream_);
   if (!handle) return;
@@ -114,6 +122,7 @@ void Stream::synchronize() const {
     NPU_CHECK(api.aclrtSynchronizeStreamWithTimeout(handle, timeout));
   else
     NPU_CHECK(api.aclrtSynchronizeStream(handle));
+  if (recovery::watched()) recovery::check_not_stopped(device_index());  // meanwhile
 }
 
 int Stream::priority() const { return is_high(id()) ? -1 : 0; }
@@ -150,6 +159,18 @@ aclrtStream bind_current_stream() {
   auto& t = t_current;
   set_device(t.device);
   return t.handle = current_stream(t.device).handle();
+}
+
+void renew_streams(c10::DeviceIndex device) {
+  if (!has_primary_context(device)) return;  // none in use
+  DeviceGuard guard(device);
+  const auto renew = [](std::atomic<aclrtStream>& slot, bool high) {
+    if (slot.load(std::memory_order_acquire)) slot.store(create_acl_stream(high), std::memory_order_release);
+  };
+  auto& card = g_cards[device];
+  renew(card.base, false);
+  for (const bool high : {false, true})
+    for (auto& stream : card.pool[high]) renew(stream, high);
 }
 
 void destroy_streams(c10::DeviceIndex device) noexcept {

@@ -66,6 +66,7 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
 
 aclError aclrtDeviceTaskAbort(int32_t device, uint32_t timeout) {
   return guard("aclrtDeviceTaskAbort", [&] {
+    note("timeout", timeout);
     Context* context = open_context(card_of_device(device));
     const int64_t milliseconds = timeout == 0 ? -1 : static_cast<int64_t>(timeout);
     if (context && !abort_tasks(*context, Deadline::after_milliseconds(milliseconds)))

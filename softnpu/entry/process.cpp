@@ -113,20 +113,3 @@ aclError aclGetCompileopt(aclCompileOpt option, char* value, size_t length) {
 aclError aclSetCompileopt(aclCompileOpt option, const char* value) {
   return guard("aclSetCompileopt", [&] { set_compile_option(option, required(value, "value")); });
 }
-
-// No card has ever had an error to report or to repair.
-aclError aclrtGetErrorVerbose(int32_t device, aclrtErrorInfo* info) {
-  return guard("aclrtGetErrorVerbose", [&] {
-    card_of_device(device);
-    memset(required(info, "errorInfo"), 0, sizeof *info);
-    info->errorType = ACL_RT_NO_ERROR;
-  });
-}
-
-aclError aclrtGetMemUceInfo(int32_t device, aclrtMemUceInfo* infos, size_t, size_t* count) {
-  return guard("aclrtGetMemUceInfo", [&] {
-    card_of_device(device);
-    required(infos, "memUceInfoArray");
-    *required(count, "retSize") = 0;
-  });
-}

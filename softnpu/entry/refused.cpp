@@ -15,10 +15,6 @@ NPU_REFUSE(aclskScopeEnd, "super kernels")
 NPU_REFUSE(aclrtIpcGetEventHandle, "events between processes")
 NPU_REFUSE(aclrtIpcOpenEventHandle, "events between processes")
 
-// ---- Repair of broken hardware ----
-NPU_REFUSE(aclrtMemUceRepair, "hardware to repair")
-NPU_REFUSE(aclrtRepairError, "hardware to repair")
-
 // ---- Dumps of operators' arguments ----
 #define NPU_DUMP(name) NPU_REFUSE(name, "operator dumps")
 NPU_DUMP(aclmdlInitDump)

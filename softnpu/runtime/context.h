@@ -18,6 +18,7 @@ struct Deadline;
 struct Context {
   int card = -1;
   std::atomic<bool> active{false};
+  std::atomic<bool> lost{false};  // its streams' failures stay: see breakdown.h
   std::atomic<Stream*> default_stream{nullptr};
   std::mutex mutex;                    // streams, use
   std::vector<Stream*> streams;        // with the default stream

@@ -117,11 +117,16 @@ void Stream::throw_failure() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!failed_.load(std::memory_order_relaxed)) return;
-    text.swap(failure_text_);
+    text = failure_text_;
     code = failure_code_;
-    failed_.store(false, std::memory_order_release);
+    failed_.store(context_->lost.load(std::memory_order_relaxed), std::memory_order_release);
   }
   throw Failure(code, text);
+}
+
+void Stream::break_down(int code, const char* why) {
+  abandon(0, "", Deadline::after_milliseconds(kPatience));
+  remember_failure(code, nullptr, why);
 }
 
 void submit(aclrtStream handle, Task* task) {

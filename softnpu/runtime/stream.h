@@ -44,6 +44,8 @@ class alignas(64) Stream : public Life {
 
   // Failures of tasks wait here for the next synchronise, which throws and forgets the first of them.
   void throw_failure();
+  // The card failed, and its streams with it: what is queued is dropped.
+  void break_down(int code, const char* why);
   void stop_on_failure(bool stop) noexcept { stop_on_failure_.store(stop, std::memory_order_relaxed); }
 
   uint64_t executed() const noexcept { return executed_.load(std::memory_order_relaxed); }

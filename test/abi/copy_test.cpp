@@ -97,13 +97,17 @@ TEST_F(Copy, async_waits_for_earlier_work_of_its_stream) {
   ASSERT_OK(ACL(aclrtMemset)(first_, kBytes, 0, kBytes));
   Gate gate(stream_);
   ASSERT_OK(ACL(aclrtMemcpyAsync)(first_, kBytes, pinned, kBytes, ACL_MEMCPY_HOST_TO_DEVICE, stream_));
-  unsigned char now = 9;
-  ASSERT_OK(ACL(aclrtMemcpy)(&now, 1, first_, 1, ACL_MEMCPY_DEVICE_TO_HOST));
-  EXPECT_EQ(now, 0);
+  aclrtEvent copied = nullptr;  // looking at the memory meanwhile is not allowed
+  ASSERT_OK(ACL(aclrtCreateEventExWithFlag)(&copied, ACL_EVENT_SYNC));
+  ASSERT_OK(ACL(aclrtRecordEvent)(copied, stream_));
+  auto status = ACL_EVENT_RECORDED_STATUS_COMPLETE;
+  ASSERT_OK(ACL(aclrtQueryEventStatus)(copied, &status));
+  EXPECT_EQ(status, ACL_EVENT_RECORDED_STATUS_NOT_READY);
   gate.open();
   ASSERT_OK(ACL(aclrtSynchronizeStream)(stream_));
   ASSERT_OK(ACL(aclrtMemcpy)(target_.data(), kBytes, first_, kBytes, ACL_MEMCPY_DEVICE_TO_HOST));
   EXPECT_EQ(source_, target_);
+  ASSERT_OK(ACL(aclrtDestroyEvent)(copied));
   ASSERT_OK(ACL(aclrtFreeHost)(pinned));
 }
 

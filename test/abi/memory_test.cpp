@@ -3,7 +3,6 @@
 
 #include "library.h"
 
-using test::Gate;
 using test::OnDevice;
 class Memory : public OnDevice {};
 
@@ -69,20 +68,6 @@ TEST_F(Memory, information_follows_allocation) {
   ASSERT_OK(ACL(aclrtGetMemUsageInfo)(0, &usage, 1, &count));
   EXPECT_EQ(count, 1u);
   EXPECT_GE(usage.memPeakSize, uint64_t{64} << 20);
-}
-
-TEST_F(Memory, freeing_while_a_stream_still_uses_it_is_safe) {
-  aclrtStream stream = make_stream();
-  void* memory = make_memory(8 << 20);
-  Gate gate(stream);
-  ASSERT_OK(ACL(aclrtMemsetAsync)(memory, 8 << 20, 1, 8 << 20, stream));
-  std::thread opener([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    gate.open();
-  });
-  EXPECT_OK(ACL(aclrtFree)(memory));
-  opener.join();
-  EXPECT_OK(ACL(aclrtDestroyStream)(stream));
 }
 
 TEST_F(Memory, attributes_tell_device_pinned_and_other_memory_apart) {

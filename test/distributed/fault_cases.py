@@ -1,11 +1,14 @@
 """What ranks do in tests of failures. Each returns what it saw; the caller compares."""
 
 import os
+import threading
 import time
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+
+import torch_npu
 
 
 def ready():
@@ -350,3 +353,28 @@ def rpc():
         answer = host, error_of(lambda: rpc.rpc_sync("worker1", torch.add, (torch.ones(2, device="npu"), 1)))
     rpc.shutdown()
     return answer
+
+
+def stopped_while_waiting():
+    """Rank 1 stays away; a supervisor of rank 0 stops its card, whose thread waits, and starts it again."""
+    card, texts, store = torch.npu.current_device(), [], dist.distributed_c10d._get_default_store()
+    if dist.get_rank() == 0:
+        x = torch.ones(4, device="npu")
+        supervisor = threading.Timer(1.0, lambda: texts.append(str(torch.npu.stop_device(card))))
+        supervisor.start()
+
+        def work():
+            dist.all_reduce(x)
+            torch.npu.synchronize()
+
+        texts.append(error_of(work))
+        supervisor.join()
+        texts.append(error_of(lambda: dist.all_reduce(x)))
+        time.sleep(0.5)  # the watchdog would have seen it
+        torch.npu.restart_device(card)
+        store.set("restarted", "")
+    store.wait(["restarted"])
+    torch_npu.distributed.reinit_process_group()
+    y = torch.ones(4, device="npu")
+    dist.all_reduce(y)
+    return texts, y.tolist()

@@ -200,3 +200,11 @@ def test_store_can_be_used_again():
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     with World(2, cases.ready) as world:
         assert world.run(cases.twice_in_store, store.port, timeout=60) == [[2.0, 2.0]] * 2
+
+
+def test_a_card_that_is_stopped_releases_who_waits_for_a_collective():
+    with World(2, cases.start) as world:
+        (texts, first), (nothing, second) = world.run(cases.stopped_while_waiting, timeout=60)
+    assert len(texts) == 3 and "0" in texts and nothing == []
+    assert all(text.startswith("FORCE STOP.") for text in texts if text != "0"), texts
+    assert first == second == [2.0] * 4

@@ -41,3 +41,41 @@ def test_bad_limits_are_named_and_change_nothing(arguments, error, words):
     with pytest.raises(error, match=words):
         torch.npu.set_device_limit(*arguments)
     assert torch.npu.get_device_limit(0) == before
+
+
+@pytest.mark.parametrize("level", ["0", "1", "2"])
+def test_limits_of_a_stream_reach_the_planning_of_its_operators(check, tmp_path, level):
+    """CANN plans in phase one, for the stream that the thread named last: the official client names it before every operator."""
+    file = tmp_path / "calls"
+    check("""
+n = torch.npu
+limited, free = n.current_stream(), n.Stream()
+x = torch.ones(3, device="npu"); (x + 1).sum().item()
+assert n.get_stream_limit(limited) == {"cube_core_num": 24, "vector_core_num": 48}
+n.set_stream_limit(limited, 12, vector_num=20); n.set_stream_limit(limited, vector_num=7)
+assert n.get_stream_limit(limited) == {"cube_core_num": 12, "vector_core_num": 7}
+assert n.get_stream_limit(free) == {"cube_core_num": 24, "vector_core_num": 48}
+for _ in range(2): assert (x + 1).sum().item() == 6
+x.nonzero()
+n.reset_stream_limit(limited)
+assert n.get_stream_limit(limited) == {"cube_core_num": 24, "vector_core_num": 48}
+""", SOFTNPU_RECORD=str(file), TASK_QUEUE_ENABLE=level)
+    names = [json.loads(line).get("f", "") for line in file.read_text().splitlines()]
+    first = names.index("aclrtSetStreamResLimit")
+    used = [i for i, name in enumerate(names) if name == "aclrtUseStreamResInCurrentThread"]
+    assert len(used) == 5 and used[0] > first  # two additions, two sums, nonzero
+    assert not any("PTA" in name for name in names[first:])  # an executor of the cache was planned for other limits
+    assert names.count("aclrtResetStreamResLimit") == 1
+
+
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda n, s: n.get_stream_limit(None), AssertionError, "stream should be a torch.npu.Stream, but got NoneType"),
+    (lambda n, s: n.reset_stream_limit(3), AssertionError, "stream should be a torch.npu.Stream, but got int"),
+    (lambda n, s: n.set_stream_limit(s), ValueError, "set_stream_limit: give cube_num or vector_num"),
+    (lambda n, s: n.set_stream_limit(s, 0), ValueError, "cube_num must be 1 or more"),
+    (lambda n, s: n.set_stream_limit(s, vector_num=1.5), TypeError, "vector_num must be an int, but got float"),
+    (lambda n, s: n.set_stream_limit(s, 1000), RuntimeError, "1000 is not in 1 to 24"),
+])
+def test_bad_limits_of_streams_are_named(call, error, words):
+    with pytest.raises(error, match=words):
+        call(torch.npu, torch.npu.Stream())

@@ -394,13 +394,16 @@ def pluggable_library(tmp_path_factory):
         extern "C" {
         int aclrtMalloc(void** p, size_t bytes, int policy);
         int aclrtFree(void* p);
+        int aclrtSynchronizeStream(void* stream);
         int allocated = 0, freed = 0;
         void* my_malloc(ssize_t bytes, int device, void* stream) {
           void* p = nullptr;
           allocated += device == 0;
           return aclrtMalloc(&p, bytes, 0) == 0 ? p : nullptr;
         }
-        void my_free(void* p, ssize_t bytes, int device, void* stream) { freed += aclrtFree(p) == 0; }
+        void my_free(void* p, ssize_t bytes, int device, void* stream) {
+          freed += aclrtSynchronizeStream(stream) == 0 && aclrtFree(p) == 0;
+        }
         }
         """
     )

@@ -45,4 +45,4 @@ print(len(os.listdir("/proc/self/task")) - before)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_kernel_takes_as_many_threads_as_the_card_has(check, threads):
     """The threads that OpenMP starts for it."""
-    assert check(KERNEL, SOFTNPU_THREADS=str(threads), TASK_QUEUE_ENABLE="0") == str(threads - 1)
+    assert check(KERNEL, SOFTNPU_THREADS=str(threads), TASK_QUEUE_ENABLE="0", SOFTNPU_ASYNC="0") == str(threads - 1)

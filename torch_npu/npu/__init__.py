@@ -6,6 +6,8 @@ Nothing here touches a card before it is used; questions (count, name, memory) n
 from torch._C import AcceleratorError as AcceleratorError, OutOfMemoryError as OutOfMemoryError
 
 from torch_npu.npu import amp as amp, graphs as graphs, memory as memory, nvtx as nvtx, random as random, streams as streams, utils as utils
+from torch_npu.npu._recovery import *  # noqa: F403
+from torch_npu.npu._recovery import _get_uce_addr as _get_uce_addr
 from torch_npu.npu.autocast_utils import *  # noqa: F403
 from torch_npu.npu.core_limits import *  # noqa: F403
 from torch_npu.npu.deterministic import *  # noqa: F403
@@ -28,6 +30,7 @@ from torch_npu.npu.random import (
     _set_rng_state_offset as _set_rng_state_offset,
 )
 from torch_npu.npu.streams import *  # noqa: F403
+from torch_npu.npu.sync_debug import *  # noqa: F403
 from torch_npu.npu.tensor_types import *  # noqa: F403
 
 

@@ -13,12 +13,15 @@
 #include "aclnn/op.h"
 #include "memory/caching_allocator.h"
 #include "memory/host_allocator.h"
+#include "memory/lost_data.h"
 #include "ops/provider.h"
 #include "ops/register.h"
 #include "ops/tensor.h"
 #include "profiler/kernel_trace.h"
 #include "runtime/event.h"
+#include "runtime/recovery.h"
 #include "runtime/stream.h"
+#include "runtime/sync_debug.h"
 #include "runtime/task_queue.h"
 
 namespace npu::ops {
@@ -35,17 +38,20 @@ struct Memcpy {
 
 void run_memcpy(void* payload) {
   const auto& m = *static_cast<Memcpy*>(payload);
+  if (recovery::watched()) recovery::check_not_stopped(t_current.device);  // since the copy was queued
   NPU_CHECK(acl::api().aclrtMemcpyAsync(m.to, m.bytes, m.from, m.bytes, m.kind, m.stream));
 }
 
 void memcpy_async(void* to, const void* from, size_t bytes, aclrtMemcpyKind kind) {
   const kernel_trace::Span span("aclrtMemcpyAsync");
+  if (recovery::watched()) recovery::before_launch();
   const Memcpy m{to, from, bytes, kind, current_stream_handle()};
   task_queue::push(&run_memcpy, &m, sizeof(m));
 }
 
 // The host side may go away when this returns, so the stream is idle before and the bytes are moved after.
 void memcpy_blocking(void* to, const void* from, size_t bytes, aclrtMemcpyKind kind) {
+  sync_debug::before_wait();
   current_stream().synchronize();
   NPU_CHECK(acl::api().aclrtMemcpy(to, bytes, from, bytes, kind));
 }
@@ -169,6 +175,7 @@ Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
     formats::write_back(self, ordered);
     return self;
   }
+  if (recovery::watched()) lost_data::check_copy(self, src);
   if (is_npu(self) && is_npu(src)) {
     if (self.device() == src.device()) {
       CardGuard guard(self);
@@ -204,6 +211,7 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& dst) {
 c10::Scalar local_scalar_dense(const Tensor& self) {
   if (C10_UNLIKELY(formats::layout_of(self) != nullptr)) return local_scalar_dense(formats::in_order(self));
   CardGuard guard(self);
+  if (recovery::watched()) lost_data::check_copy(at::Tensor(), self);
   alignas(std::max_align_t) char number[sizeof(c10::complex<double>)];  // the widest type
   memcpy_blocking(number, self.const_data_ptr(), self.element_size(), ACL_MEMCPY_DEVICE_TO_HOST);
   return AT_DISPATCH_V2(self.scalar_type(), "_local_scalar_dense",

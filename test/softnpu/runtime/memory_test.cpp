@@ -2,7 +2,9 @@
 
 #include <sys/resource.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "child.h"
 #include "device.h"
@@ -58,6 +60,21 @@ TEST_F(MemoryTest, freed_addresses_and_pages_come_again_as_zeros) {
   EXPECT_EQ(first, second);
   EXPECT_EQ(kernel_address(second)[12345], 0);
   deallocate(second);
+}
+
+// softnpu's own kindness: nothing says that CANN waits, and SOFTNPU_STRICT refuses it.
+TEST_F(MemoryTest, freeing_while_a_stream_still_uses_it_is_safe) {
+  Stream& stream = make_stream();
+  void* memory = allocate(0, 8 << 20);
+  const auto gate = hold(stream);
+  ASSERT_OK(aclrtMemsetAsync(memory, 8 << 20, 1, 8 << 20, &stream));
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    gate->set_value();
+  });
+  EXPECT_OK(aclrtFree(memory));
+  opener.join();
+  end(stream);
 }
 
 TEST_F(MemoryTest, one_allocation_may_be_larger_than_a_granule) {

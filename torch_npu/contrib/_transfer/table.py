@@ -122,8 +122,6 @@ REFUSED: dict[str, str] = {
        for name in "cudart current_blas_handle current_solver_handle jiterator".split()},
     **{f"torch.cuda.{name}": "not known of an npu; cure: ask npu-smi, or torch.npu.utilization() and torch.npu.mem_get_info()"
        for name in "clock_rate device_memory_used list_gpu_processes memory_usage power_draw temperature".split()},
-    **{f"torch.cuda.{name}": "npu does not report synchronising calls; cure: remove the call, or use the profiler"
-       for name in "get_sync_debug_mode set_sync_debug_mode".split()},
     **{f"torch.cuda.profiler.{name}": _PROFILER for name in "init profile start stop".split()},
     "torch.autograd.profiler.emit_nvtx": _PROFILER,
     **{f"torch.cuda.nccl.{name}": _NCCL
