@@ -61,10 +61,7 @@ Graph::Graph(const at::GraphImplArgs& args) {
 Graph::~Graph() {
   if (!is_usable()) return;
   try {
-    if (state_ == State::capturing) capture_end();
-  } catch (const std::exception&) {  // there is no graph then
-  }
-  try {
+    if (state_ == State::capturing) end_capture();  // whatever stream is current: nobody else can end it
     reset();
   } catch (const std::exception& error) {
     TORCH_WARN("The memory of an npu graph stays in use: ", error.what());
@@ -127,19 +124,20 @@ void Graph::capture_end() {
   TORCH_CHECK(state_ == State::capturing,
               "capture_end() was called, but no capture is under way: call capture_begin()");
   TORCH_CHECK(current_stream() == *stream_, "Capture must end on the same stream it began on.");
+  if (const int code = end_capture()) acl::throw_acl_error(code, "aclmdlRICaptureEnd", __FILE__, __LINE__);
+}
+
+int Graph::end_capture() {
   DeviceGuard guard(capture_->device);
   stop_allocating();
   captures::end(*capture_);
   const int code = acl::api().aclmdlRICaptureEnd(stream_->handle(), &model_);
-  if (C10_LIKELY(code == 0)) {
-    state_ = State::captured;
-    return;
-  }
-  state_ = State::empty;
+  state_ = code == 0 ? State::captured : State::empty;
+  if (code == 0) return 0;
   model_ = nullptr;
   capture_->generators.clear();
   release_pool();
-  acl::throw_acl_error(code, "aclmdlRICaptureEnd", __FILE__, __LINE__);
+  return code;
 }
 
 void Graph::instantiate() {

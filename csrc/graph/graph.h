@@ -28,6 +28,7 @@ class Graph final : public at::GraphImplInterface {
   void debug_dump(const std::string& path) override;
 
  private:
+  int end_capture();  // the provider's code; not 0: there is no graph
   void stop_allocating() noexcept;
   void release_pool() noexcept;
 

@@ -5,8 +5,9 @@
 // ~~~~~~~~~~~~~~~~~~~~~
 // `mutex_` guards blocks, pools, counters and history. It is never held across a driver call, an event, the task queue
 // or a stack trace: those may wait for a thread (the device, the queue's consumer, a holder of Python's lock) that
-// itself wants memory. So growing a pool drops it, and segments on their way back to the driver are first taken out of
-// their pools under the lock, then waited for and freed without it. What is left takes nanoseconds, hence a SpinMutex.
+// itself wants memory. (While a graph is captured the provider is asked whether a stream is, which waits for nobody.)
+// So growing a pool drops it, and segments on their way back to the driver are first taken out of their pools under the
+// lock, then waited for and freed without it. What is left takes nanoseconds, hence a SpinMutex.
 #pragma once
 
 #include <condition_variable>

@@ -272,11 +272,12 @@ def uneven():
     begin = sum(splits[:rank])
     x = torch.full((rank + 1, 3), float(rank), device="npu")
     y = torch.empty(sum(splits), 3, device="npu")
-    all_gather_into_tensor_uneven(y, x, splits)
+    assert all_gather_into_tensor_uneven(y, x, splits) is None
     expected = torch.cat([torch.full((i + 1, 3), float(i)) for i in range(ranks)])
     assert torch.equal(y.cpu(), expected)
     z = torch.empty(rank + 1, 3, device="npu")
     work = reduce_scatter_tensor_uneven(z, y, splits, async_op=True)
+    assert isinstance(work, dist.Work)
     work.wait()
     assert torch.equal(z.cpu(), expected[begin : begin + rank + 1] * ranks)
     outputs = [torch.empty(i + 1, device="npu") for i in range(ranks)]

@@ -106,6 +106,8 @@ NOT_MUTATED = {
     "_torchvision/schemas.py": "no code: a table of torchvision's schemas",
     "contrib/_transfer/table.py": "no code: a table of what is redirected",
     "custom_ops/schemas.py": "no code: a table of schemas",
+    **{f"verify/{name}.py": "programs whose results on the card and on the CPU are compared: another number is another good program"
+       for name in ("networks", *(f"operators/{table}" for table in "fused indexing layout matrix neural pointwise reduction".split()))},
 }
 
 

@@ -263,6 +263,16 @@ def test_an_exception_of_the_block_is_the_one_that_is_raised():
     assert not torch.npu.is_current_stream_capturing()
 
 
+def test_a_graph_that_dies_while_it_captures_ends_the_capture():
+    graph = torch.npu.NPUGraph()
+    with torch.npu.stream(torch.npu.Stream()):
+        graph.capture_begin()
+        torch.ones(3, device="npu")
+    del graph
+    torch.npu.synchronize()
+    assert (torch.ones(3, device="npu") + 1).tolist() == [2] * 3
+
+
 def test_misuse_is_named():
     graph = torch.npu.NPUGraph()
     with pytest.raises(RuntimeError, match="without a preceding successful capture"):

@@ -272,6 +272,14 @@ def test_the_report_shows_two_lines_around_a_change(tmp_path):
     assert [number for number in range(9) if f"line_{number} = " in page] == [0, 1, 2, 3, 5, 6]  # torch_npu is imported before line 0
 
 
+def test_the_report_shows_each_of_several_changed_lines(tmp_path):
+    (tmp_path / "train.py").write_text("import torch\na = x.cuda(0)\nb = y.cuda(1)\nc = z.cuda(2)\n")
+    assert main(["convert", "-i", str(tmp_path / "train.py"), "-o", str(tmp_path / "out.py")]) == 0
+    page = next(tmp_path.rglob("report.html")).read_text()
+    for left in ("a = x.<mark>npu</mark>(0)", "b = y.<mark>npu</mark>(1)", "c = z.<mark>npu</mark>(2)"):
+        assert page.count(left) == 1
+
+
 def test_file_under_the_known_name(tmp_path, capsys):
     (tmp_path / "model_file.py").write_text("import torch\ntorch.cuda.synchronize()\n")
     arguments = ["-i", str(tmp_path / "model_file.py"), "-o", str(tmp_path / "model_file_out.py")]

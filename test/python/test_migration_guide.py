@@ -74,3 +74,10 @@ def test_table_of_names_is_the_generated_one():
 
     text = (DOCS / "cuda_to_npu.md").read_text()
     assert text.endswith(markdown_table()), "cure: python -m torch_npu.migrate table, and replace the table of docs/cuda_to_npu.md"
+
+
+def test_a_function_without_a_signature_lacks_nothing():
+    from torch_npu.migrate.cuda_names import _words
+
+    assert _words(max) == []
+    assert _words(lambda a, *args, b=1: None) == ["a", "b"]

@@ -103,3 +103,13 @@ def test_cpu_files_load_to_the_npu(tmp_path):
     torch.save(torch.arange(4.0), tmp_path / "x.pt")
     assert torch.load(tmp_path / "x.pt", map_location="npu").is_npu
     assert torch.load(tmp_path / "x.pt", map_location="npu", mmap=True).tolist() == [0, 1, 2, 3]
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_nothing_behind(tmp_path):
+    from torch_npu.utils import save_async
+
+    (tmp_path / "x.pt").write_bytes(b"the old one")
+    with pytest.warns(RuntimeWarning, match="was not written"):
+        save_async({"x": torch.ones(2, device="npu"), "function": lambda: None}, tmp_path / "x.pt").join()
+    assert [path.name for path in tmp_path.iterdir()] == ["x.pt"]
+    assert (tmp_path / "x.pt").read_bytes() == b"the old one"

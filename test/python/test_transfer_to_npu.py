@@ -691,3 +691,11 @@ def test_environment_of_the_allocator_and_of_scripts_that_use_both(monkeypatch):
     start()
     assert said() == {}
     environment.undo()
+
+
+def test_keys_of_the_dispatcher_stay_cuda_for_libraries_that_know_npu():
+    from torch_npu.contrib._transfer import arguments
+
+    for module, expected in (("torchvision.ops.boxes", "CUDA"), ("torch.library", "CUDA"), ("mylibrary.torch", "PrivateUse1")):
+        names = {"__name__": module, "dispatch_key": arguments.dispatch_key}
+        assert eval("dispatch_key('CUDA')", names) == expected

@@ -225,3 +225,33 @@ def test_differences_of_machines_and_times():
     lines, differ = compare.differences(made(), made(machine={"CANN": "9"}, numbers={"add": 8.0}))
     assert not differ and any("CANN: - | 9" in line for line in lines) and any("x4.00  <--" in line for line in lines)
     json.dumps(lines)
+
+
+def test_health_and_weights():
+    import torch
+
+    from torch_npu.verify.outcome import is_healthy
+    from torch_npu.verify.training import weight_difference
+
+    assert is_healthy() is True
+    weights = torch.zeros(100)
+    assert weight_difference(weights + 0.019, weights).verdict != "wrong"
+    assert weight_difference(weights + 0.021, weights).verdict == "wrong"
+    few = weights.clone()
+    few[:2] = 1
+    assert weight_difference(few, weights).verdict != "wrong"
+    few[2] = 1
+    assert weight_difference(few, weights).verdict == "wrong"
+    assert weight_difference(torch.full((100,), float("nan")), weights).verdict == "wrong"
+
+
+def test_a_worker_that_does_not_answer_is_stopped(monkeypatch):
+    import sys
+
+    from torch_npu.verify.supervisor import Supervisor
+
+    supervisor = Supervisor(True, 0.5, print)
+    supervisor.command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with pytest.raises(TimeoutError):
+        supervisor.describe_machine()
+    assert supervisor.worker is None
