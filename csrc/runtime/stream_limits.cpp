@@ -23,8 +23,7 @@ Function* function(const char* name) {
 }  // namespace
 
 void use(aclrtStream stream) {
-  static auto* const use =
-      function<decltype(::aclrtUseStreamResInCurrentThread)>("aclrtUseStreamResInCurrentThread");
+  static auto* const use = function<decltype(::aclrtUseStreamResInCurrentThread)>("aclrtUseStreamResInCurrentThread");
   NPU_CHECK(use(stream));
 }
 
