@@ -121,8 +121,7 @@ const char* advice_for_operators(int code) noexcept {
     case ACL_ERROR_RT_SYS_DMA:
     case ACL_ERROR_RT_COPY_DATA:
     case ACL_ERROR_RT_COPY_USER_FAIL:
-      return "An operator failed on the NPU, most often for an index out of range or memory that was freed. Set "
-             "ASCEND_LAUNCH_BLOCKING=1 to see which one.";
+      return "An operator failed on the NPU, most often for an index out of range or memory that was freed.";
     case ACL_ERROR_RT_AICORE_OVER_FLOW:
     case ACL_ERROR_RT_AIVEC_OVER_FLOW:
     case ACL_ERROR_RT_OVER_FLOW:

@@ -39,7 +39,7 @@ def npu_one_hot(self, num_classes=-1, depth=1, on_value=1, off_value=0):
 
 
 def npu_linear(input, weight, bias=None):
-    return linear(input, weight, bias)
+    return input.mm(weight.t()) if bias is None and input.dim() == 2 else linear(input, weight, bias)
 
 
 def npu_max_dim(self, dim, keepdim=False):
@@ -102,7 +102,7 @@ def npu_convolution_transpose(input, weight, bias, padding, output_padding, stri
 
 def npu_linear_backward(grad, input, weight):
     rows = grad.reshape(-1, grad.shape[-1])
-    return grad @ weight, rows.t() @ input.reshape(-1, input.shape[-1])
+    return (rows.mm(weight).view(*grad.shape[:-1], weight.shape[1]), rows.t().mm(input.reshape(-1, input.shape[-1])))
 
 
 def npu_prefetch(self, dependency, max_size, offset=0):
