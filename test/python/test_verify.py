@@ -245,13 +245,13 @@ def test_health_and_weights():
     assert weight_difference(torch.full((100,), float("nan")), weights).verdict == "wrong"
 
 
-def test_a_worker_that_does_not_answer_is_stopped(monkeypatch):
+def test_a_worker_that_does_not_answer_is_stopped():
     import sys
 
     from torch_npu.verify.supervisor import Supervisor
 
     supervisor = Supervisor(True, 0.5, print)
-    supervisor.command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    supervisor.command = [sys.executable, "-c", "import time; print('{}', flush=True); time.sleep(60)"]
     with pytest.raises(TimeoutError):
         supervisor.describe_machine()
     assert supervisor.worker is None

@@ -27,7 +27,11 @@ class Worker:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, env=environment,
                                         start_new_session=True)  # so that its own children end with it
         self._pending = b""
-        self.receive(START_SECONDS)
+        try:
+            self.receive(START_SECONDS)
+        except (TimeoutError, ChildProcessError):
+            self.stop()
+            raise
 
     def receive(self, seconds: float, news: Callable[[dict], None] | None = None) -> dict:
         assert self.process.stdout

@@ -37,6 +37,11 @@ bool fits(const Tensor& self, const Tensor& target) {
          target.layout() == at::kStrided;
 }
 
+// The elements of a loss lie as those of its input do; the operators are given dense results only.
+bool has_plain_result(const Tensor& self, int64_t reduction) {
+  return reduction != at::Reduction::None || self.is_contiguous();
+}
+
 Tensor result_of(const Tensor& self, int64_t reduction) {
   return reduction == at::Reduction::None ? empty(self.sizes(), self.scalar_type()) : empty({}, self.scalar_type());
 }
@@ -147,14 +152,16 @@ struct CrossEntropyOfLogits : Function<CrossEntropyOfLogits> {
 
 Tensor l1_loss(const Tensor& self, const Tensor& target, int64_t reduction) {
   static const bool is_provided = acl::op_symbol("aclnnL1Loss") && acl::op_symbol("aclnnL1LossBackward");
-  if (!is_provided || !fits(self, target)) return at::native::l1_loss(self, target, reduction);
+  if (!is_provided || !fits(self, target) || !has_plain_result(self, reduction))
+    return at::native::l1_loss(self, target, reduction);
   return L1Loss::apply(self, target, reduction);
 }
 
 Tensor kl_div(const Tensor& self, const Tensor& target, int64_t reduction, bool log_target) {
   static const bool is_provided = acl::op_symbol("aclnnKlDiv") && acl::op_symbol("aclnnKlDivBackward") &&
                                   acl::op_symbol("aclnnKlDivTargetBackward");
-  if (!is_provided || !fits(self, target)) return at::native::kl_div(self, target, reduction, log_target);
+  if (!is_provided || !fits(self, target) || !has_plain_result(self, reduction))
+    return at::native::kl_div(self, target, reduction, log_target);
   return KlDiv::apply(self, target, reduction, log_target);
 }
 
