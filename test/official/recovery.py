@@ -27,7 +27,8 @@ def check_a_stopped_card_refuses_operators_until_it_is_restarted():
     x = torch.arange(4.0).npu()
     torch.npu.synchronize()
     assert torch.npu.stop_device(0) == 0
-    assert "FORCE STOP" in error_of(lambda: x + 1)
+    error = error_of(lambda: x + 1)
+    assert "FORCE STOP" in error, error
     torch.npu.restart_device(0)
     assert (x + 1).tolist() == [1, 2, 3, 4]
 
