@@ -175,7 +175,9 @@ Forward attention(const Tensor& query, const Tensor& key, const Tensor& value, c
              scale_of(q, scale), 1.0, kAllTokens, m.next_tokens, query.size(1), layout.name(), int64_t{0},
              m.sparse_mode, max, sum, nothing, out);
   const auto logsumexp = max.select(-1, 0) + sum.select(-1, 0).log();
-  return {layout.view(out), logsumexp, {}, {}, query.size(2), key.size(2), {}, {}, {}};
+  // Without dropout there is no seed and no offset, but compiled graphs keep what upstream's meta function promises.
+  static const Tensor no_seed = at::empty({}, at::device(at::kMeta).dtype(at::kLong));
+  return {layout.view(out), logsumexp, {}, {}, query.size(2), key.size(2), no_seed, no_seed, {}};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
