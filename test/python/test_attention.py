@@ -56,6 +56,31 @@ def test_grouped_heads_scale_and_strides():
     compare([query, key, value])
 
 
+@pytest.mark.parametrize("sequence_first", ["", "q", "v", "qkv"])
+@pytest.mark.parametrize("option", ["plain", "causal", "mask", "grouped"])
+def test_compiled_training(option, sequence_first):
+    """Graphs of AOTAutograd rely on the layouts that upstream's meta functions promise, of results and gradients."""
+    torch._dynamo.reset()
+    tensors = inputs(kv_heads=2 if option == "grouped" else 4)
+    tensors = [t.transpose(1, 2).contiguous().transpose(1, 2) if name in sequence_first else t for name, t in zip("qkv", tensors)]
+
+    def flat(query, key, value, attn_mask=None):
+        out = attention(query, key, value, attn_mask, is_causal=option == "causal", enable_gqa=option == "grouped")
+        return out.transpose(1, 2).flatten(-2) if out.transpose(1, 2).is_contiguous() else out.flatten(-2)
+
+    compiled = torch.compile(flat, backend="aot_eager", fullgraph=True)
+    mask = torch.randn(2, 1, 33, 33) if option == "mask" else None
+    results = []
+    for device, call in (("cpu", flat), ("npu", compiled)):
+        leaves = [t.detach().to(device).requires_grad_() for t in tensors]
+        out = call(*leaves, attn_mask=None if mask is None else mask.to(device))
+        out.backward(torch.linspace(-1, 1, out.numel(), device=device).view(out.shape))
+        results.append([out, *(leaf.grad for leaf in leaves)])
+    for (cpu, npu), given in zip(zip(*results), (None, *tensors), strict=True):
+        torch.testing.assert_close(npu.cpu(), cpu, **TOLERANCE[torch.float32])
+        assert given is None or npu.stride() == given.stride()
+
+
 def test_dropout_and_gradients_of_masks_take_the_unfused_way():
     query, key, value = (t.npu() for t in inputs())
     mask = torch.zeros(33, 33, device="npu", requires_grad=True)

@@ -152,6 +152,14 @@ double scale_of(const Tensor& query, std::optional<double> scale) {
   return scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
 }
 
+// In the layout that upstream's meta function promises to compiled graphs: that of the argument.
+Tensor laid_out_as(const Tensor& given, const Tensor& result) {
+  const auto strides = given.is_non_overlapping_and_dense() ? given.strides().vec()
+                                                            : at::infer_dense_strides(given.sizes(), given.strides());
+  if (result.strides() == strides) return result;
+  return at::empty_strided(result.sizes(), strides, result.options()).copy_(result);
+}
+
 using Forward = std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>;
 
 Forward attention(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& bias,
@@ -175,9 +183,10 @@ Forward attention(const Tensor& query, const Tensor& key, const Tensor& value, c
              scale_of(q, scale), 1.0, kAllTokens, m.next_tokens, query.size(1), layout.name(), int64_t{0},
              m.sparse_mode, max, sum, nothing, out);
   const auto logsumexp = max.select(-1, 0) + sum.select(-1, 0).log();
-  // Without dropout there is no seed and no offset, but compiled graphs keep what upstream's meta function promises.
-  static const Tensor no_seed = at::empty({}, at::device(at::kMeta).dtype(at::kLong));
-  return {layout.view(out), logsumexp, {}, {}, query.size(2), key.size(2), no_seed, no_seed, {}};
+  // Without dropout there is no seed and no offset, but compiled graphs keep two tensors. Not on the meta device, as
+  // upstream's meta function has it: the backward operator would be dispatched to that.
+  static const Tensor no_seed = at::zeros({}, at::kLong);
+  return {laid_out_as(query, layout.view(out)), logsumexp, {}, {}, query.size(2), key.size(2), no_seed, no_seed, {}};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
@@ -201,7 +210,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(
     NPU_EXEC(aclnnFlashAttentionScoreGrad, q, k, v, layout.given(grad), std::nullopt, std::nullopt, std::nullopt,
              m.hidden, max, sum, nothing, layout.given(out), at::IntArrayRef(), scale_of(q, scale), 1.0, kAllTokens,
              m.next_tokens, query.size(1), layout.name(), int64_t{0}, m.sparse_mode, dq, dk, dv, nothing);
-  return {layout.view(dq), layout.view(dk), layout.view(dv), {}};
+  return {
+      laid_out_as(query, layout.view(dq)), laid_out_as(key, layout.view(dk)), laid_out_as(value, layout.view(dv)), {}};
 }
 
 Tensor whole_attention(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
