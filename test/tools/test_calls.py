@@ -9,8 +9,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/calls"))
-from compare import kind  # noqa: E402
+from compare import kind, reason  # noqa: E402
 from recording import Call, Region, form_of, is_contiguous, lines, load, normal  # noqa: E402
+from vocabulary import Vocabulary  # noqa: E402
 
 PROGRAM = """
 import ctypes, torch, torch_npu
@@ -164,3 +165,18 @@ def writing(name, *sizes):
 ])
 def test_a_difference_says_what_ours_leaves_out(official, ours, expected):
     assert kind(Region(calls=official), Region(calls=ours)) == expected
+
+
+def test_a_form_that_the_client_was_not_seen_to_send_needs_a_reason():
+    def relu(dtype, strides):
+        tensor = {"t": [2, 2], "s": strides, "o": 0, "d": dtype, "p": 0, "m": 2, "n": [4]}
+        return Call("aclnnRelu", [["self", tensor], ["out", {**tensor, "s": [2, 1]}]])
+
+    vocabulary = Vocabulary()
+    vocabulary.add(relu(0, [2, 1]))
+    vocabulary.add(relu(1, [4, 2]))
+    rows = [{"name": "aclnnRelu", "what": "types f64 f64", "why": "because"}]
+    assert "other combinations" in reason(relu(0, [4, 2]), vocabulary, rows)  # strided was seen of float16
+    assert reason(relu(11, [2, 1]), vocabulary, rows) == "because"
+    assert reason(relu(9, [2, 1]), vocabulary, rows) == ""
+    assert reason(Call("aclnnUnheardOf", relu(0, [2, 1]).arguments), vocabulary, rows) == ""

@@ -1,18 +1,21 @@
 """What two clients call for the same programs:  python compare.py OFFICIAL OURS [--show PATTERN] [--forms]
 
 OFFICIAL and OURS are files of record.py. Prints how many programs have equal calls, in which ways the others differ, and how much of what
-OURS sends has a form that OFFICIAL sends too.
+OURS sends has a form that OFFICIAL sends too, and for the rest the reason: vocabulary.json has the operator's types and the properties of
+its arguments, seen in other combinations or ranks, or a row of additions.yaml says why. Ends with code 1 if a form has none.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections import Counter, defaultdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from recording import Call, Region, arguments_of, form_of, is_tensor, load, normal
+from vocabulary import Vocabulary, addition_for, read_additions
 
 ORDER = ["other names", "same names, other arguments", "equal but for format", "equal"]
 
@@ -91,26 +94,55 @@ def print_programs(title: str, names: list[str], levels: dict[str, str]) -> None
         print(f"  {ORDER[number]:28} {count[number]:5}  {100 * count[number] / max(1, comparable):5.1f} %")
 
 
-def vocabulary(official: dict[str, Region], ours: dict[str, Region], show: bool) -> None:
+def reason(call: Call, vocabulary: Vocabulary, additions: list[dict]) -> str:
+    """Of a form that the client was not seen to send; "" if there is none."""
+    if not call.name.startswith(("aclnn", "Hccl")):
+        return "a function of the runtime"
+    rows = [addition_for(call.name, what, additions) for what in vocabulary.misses(call)]
+    if not rows:
+        return "properties that the client sends, in other combinations or ranks"
+    return "" if None in rows else "; ".join(dict.fromkeys(row["why"] for row in rows if row))
+
+
+def print_reasons(missing: dict[tuple, Call], calls: Counter) -> int:
+    """How many forms have none."""
+    vocabulary, additions = Vocabulary.read(), read_additions()
+    found: dict[str, list] = defaultdict(list)
+    for form, call in missing.items():
+        found[reason(call, vocabulary, additions)].append(form)
+    for why, forms in sorted(found.items(), key=lambda item: -len(item[1])):
+        names = sorted({f[0] for f in forms})
+        print(f"  {len(forms):4} forms, {sum(calls[f] for f in forms):5} calls: {why or 'NO REASON'}: "
+              f"{', '.join(names[:8])}{' ...' if len(names) > 8 else ''}")
+    return len(found.get("", ()))
+
+
+def compare_forms(official: dict[str, Region], ours: dict[str, Region], show: bool) -> int:
+    unexplained = 0
     for strict in (True, False):
-        known = {form_of(c, strict) for r in official.values() for c in r.calls}
+        known = {form_of(c, strict) for r in official.values() for c in r.calls if c.code == 0}
         calls: Counter = Counter()
         where: dict[tuple, set] = defaultdict(set)
+        examples: dict[tuple, Call] = {}
         for name, r in ours.items():
-            for c in r.calls:
+            for c in (c for c in r.calls if c.code == 0):  # what the device refused is not sent
                 calls[form_of(c, strict)] += 1
+                examples.setdefault(form_of(c, strict), c)
                 where[form_of(c, strict)].add(name.split("|")[0])
         seen = [f for f in calls if f in known]
         total, found = sum(calls.values()), sum(calls[f] for f in seen)
         print(f"forms, {'strict' if strict else 'without format, contiguity and scalar types'}: {len(seen)} of {len(calls)} "
               f"({100 * len(seen) / max(1, len(calls)):.1f} %), calls {found} of {total} ({100 * found / max(1, total):.1f} %)")
+        if strict:
+            unexplained = print_reasons({f: examples[f] for f in calls if f not in known}, calls)
         if show:
             names = {f[0] for f in known}
             for f in sorted((f for f in calls if f not in known), key=str):
                 print(f"  {'' if f[0] in names else '(name never seen) '}{f[0]} {f[1]}  {calls[f]} x in {', '.join(sorted(where[f])[:3])}")
+    return unexplained
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("official", type=Path)
     parser.add_argument("ours", type=Path)
@@ -125,7 +157,7 @@ def main() -> None:
                     print(f"---- {name} {client}: {region.end}")
                     for call in region.calls:
                         print(f"  {call.short} {arguments_of(call, True)}")
-        return
+        return 0
     levels = {name: level(official[name], ours.get(name, Region())) for name in official}
     for title, pattern in (("forward", "op:*|forward"), ("backward", "op:*|backward"), ("training steps", "model:*")):
         print_programs(title, [name for name in official if fnmatchcase(name, pattern)], levels)
@@ -146,8 +178,8 @@ def main() -> None:
         for what, programs in sorted(found.items(), key=lambda item: -len(item[1])):
             print(f"  {len(programs):4}  {what}: {', '.join(sorted(programs)[:8])}{' ...' if len(programs) > 8 else ''}")
     print()
-    vocabulary(official, ours, options.forms)
+    return int(compare_forms(official, ours, options.forms) > 0)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -13,7 +13,7 @@ RANDOM = ("seed", "offset")  # in the name of an argument whose value differs fr
 SILENT = ("aclGet", "aclrtGet", "aclrtQuery", "aclrtSynchronize", "aclrtMalloc", "aclrtFree", "aclCreate", "aclDestroy", "aclrtSetDevice",
           "aclrtSetCurrentContext", "aclrtPeek", "aclrtCreateEvent", "aclrtDestroyEvent", "CanUsePTACache", "InitPTACache",
           "UnInitPTACache", "SetPTA", "AddTensorAddr", "PTAFind", "PTAGet", "aclrtCtxSetSysParamOpt", "aclrtSetSysParamOpt",
-          "aclmdlRICapture", "aclrtRecordEvent", "aclrtStreamWaitEvent")
+          "HcclGetCommAsyncError", "aclmdlRICapture", "aclrtRecordEvent", "aclrtStreamWaitEvent")
 
 
 @dataclass

@@ -86,6 +86,10 @@ class Vocabulary:
     def __init__(self, data: dict | None = None):
         self.data = data or {}
 
+    @classmethod
+    def read(cls) -> Vocabulary:
+        return cls(json.loads(FILE.read_text()))
+
     def add(self, call: Call) -> None:
         row = self.data.setdefault(call.name, {"types": {}, "arguments": {}})
         row["types"][types_of(call)] = None
@@ -129,13 +133,16 @@ def make(files: list[Path]) -> int:
     return 0
 
 
+def read_additions() -> list[dict]:
+    return yaml.safe_load(ADDITIONS.read_text()) or []
+
+
 def addition_for(name: str, what: str, additions: list[dict]) -> dict | None:
     return next((a for a in additions if fnmatchcase(name, a["name"]) and fnmatchcase(what, a["what"])), None)
 
 
 def check(files: list[Path], everything: bool) -> int:
-    vocabulary = Vocabulary(json.loads(FILE.read_text()))
-    additions = yaml.safe_load(ADDITIONS.read_text()) or []
+    vocabulary, additions = Vocabulary.read(), read_additions()
     found: dict[tuple[str, str], Counter] = defaultdict(Counter)
     forms, used, calls, known = {}, set(), 0, 0
     for call in calls_of(files):
