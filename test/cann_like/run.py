@@ -41,6 +41,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=1, help="samples of each operator")
     parser.add_argument("--op", default="", help="regular expression that an operator's name matches from its beginning")
+    parser.add_argument("--list", action="store_true", help="print every operator that fell back")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="cann_like_") as place:
         os.environ.update(folder.make(Path(place)))
@@ -54,7 +55,7 @@ def main() -> int:
     failures += programs["failures"]
     for line in failures:
         print("FAILED", line)
-    print("most frequent on the CPU:", ", ".join(f"{name} {n}" for name, n in calls.most_common(8)))
+    print("most frequent on the CPU:", ", ".join(f"{name} {n}" for name, n in calls.most_common(None if options.list else 8)))
     print(f"operators withdrawn: {programs['withdrawn']}; programs run: {count + programs['programs']} ({count} operators of OpInfo, "
           f"{programs['programs']} optimisers and training steps); calls that fell back: {sum(calls.values())} of {len(calls)} operators; "
           f"failures: {len(failures)}")

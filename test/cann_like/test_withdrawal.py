@@ -123,9 +123,9 @@ def test_an_older_version_of_an_operator_stands_in(tmp_path):
     environment = folder.make(tmp_path, "aclnnMhcPreV2")
     program = """
 x, phi, alpha, bias = torch.randn(6, 4, 5), torch.randn(24, 20), torch.tensor([0.5, 0.7, 0.9]), torch.randn(24)
-h_in, h_post, *_ = torch.ops.npu.npu_mhc_pre(x.npu(), phi.npu(), alpha.npu(), bias.npu())
-logits = torch.nn.functional.rms_norm(x.flatten(1), (20,), eps=1e-6) @ phi.t()
-gates = torch.sigmoid(logits[:, :4] * 0.5 + bias[:4]) + 1e-6
+h_in, h_post, *_ = torch.ops.npu.npu_mhc_pre(x.npu(), phi.npu(), alpha.npu(), bias.npu(), norm_eps=0.3, hc_eps=0.1)
+logits = torch.nn.functional.rms_norm(x.flatten(1), (20,), eps=0.3) @ phi.t()
+gates = torch.sigmoid(logits[:, :4] * 0.5 + bias[:4]) + 0.1
 result = [torch.allclose(h_in.cpu(), (gates.unsqueeze(-1) * x).sum(1), atol=1e-5),
           torch.allclose(h_post.cpu(), 2 * torch.sigmoid(logits[:, 4:8] * 0.7 + bias[4:8]), atol=1e-5)]
 """

@@ -16,14 +16,16 @@ NUMBERS = {"double": ctypes.c_double, "float": ctypes.c_float, "int8": ctypes.c_
 
 
 def load():
-    """softnpu's operators, with those of its functions that make arguments; None if the operators come from another provider."""
-    for package in (Path(torch_npu.__file__).parent, Path(torch_npu.__file__).parents[1] / "build/torch_npu"):
-        if (package / "softnpu/lib64/libopapi.so").exists():
-            library = ctypes.CDLL(str(package / "softnpu/lib64/libopapi.so"))
-            for name in ("aclCreateTensor", "aclCreateTensorList", "aclCreateIntArray", "aclCreateScalar"):
-                getattr(library, name).restype = ctypes.c_void_p
-            return library
-    return None
+    """softnpu's operators, with those of its functions that make arguments; None if the operators come from another provider.
+
+    The library that the adapter uses, wherever that is: a mutant of a kernel is in no other.
+    """
+    if not torch_npu._C.is_softnpu():
+        return None
+    library = ctypes.CDLL(str(Path(torch_npu._C.runtime_path()) / "libopapi.so"))
+    for name in ("aclCreateTensor", "aclCreateTensorList", "aclCreateIntArray", "aclCreateScalar"):
+        getattr(library, name).restype = ctypes.c_void_p
+    return library
 
 
 def signature(name):

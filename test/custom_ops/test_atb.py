@@ -1,5 +1,7 @@
 """torch.ops.atb.*, which the official plugin runs on ATB: results against plain torch, and the schemas."""
 
+import importlib
+import inspect
 import sys
 from collections import Counter
 from pathlib import Path
@@ -30,6 +32,15 @@ def test_schema(name):
     assert str(getattr(getattr(torch.ops.atb, packet), overload or "default")._schema) == str(
         torch._C.parse_schema(OFFICIAL[f"atb::{name}"])
     )
+
+
+@pytest.mark.parametrize("name", [schema.partition("(")[0] for schema in ATB])
+def test_what_is_left_out_of_a_call_is_what_the_schema_says(name):
+    """The dispatcher does not hand on an argument that equals its default: the function's own is the one that counts."""
+    parameters = inspect.signature(getattr(importlib.import_module("torch_npu.custom_ops.atb"), name.replace(".", "_"))).parameters
+    for argument in torch._C.parse_schema(OFFICIAL[f"atb::{name}"]).arguments:
+        if argument.has_default_value() and argument.name in parameters:
+            assert parameters[argument.name].default == argument.default_value, argument.name
 
 
 @pytest.mark.parametrize("case", atb_cases.CASES, ids=str)

@@ -16,7 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "torch_npu"
-PATIENCE = 10  # times what the tests take without a mutant, until they are given up
+PATIENCE = 10  # times the processor time that tests may take, until they are given up
+PROCESSES = {"run", "check", "whole", "broken"}  # fixtures that start processes
 PYTEST = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
 
 
@@ -39,9 +40,19 @@ class Selection:
         self.processes = processes
 
     def pytest_collection_modifyitems(self, config, items):
-        chosen = [item for item in items if bool({"run", "check"} & set(item.fixturenames)) == self.processes]
+        chosen = [item for item in items if bool(PROCESSES & set(item.fixturenames)) == self.processes]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
+
+
+class Watch:
+    """A plugin of pytest: keeps the name of the test that runs, in a file, where it stays if the process ends."""
+
+    def __init__(self, file: Path):
+        self.file = file
+
+    def pytest_runtest_logstart(self, nodeid, location):
+        self.file.write_text(nodeid)
 
 
 class Comparer:
@@ -82,12 +93,14 @@ def run_stage(copy: Path, stage: Stage) -> int:
         os.execvp("bash", ["bash", "ci/official.sh", "--here", *stage.arguments])
     import pytest
 
-    return int(pytest.main([*PYTEST, *stage.arguments], plugins=[] if stage.processes is None else [Selection(stage.processes)]))
+    plugins = [Watch(last_test_of(copy, os.getppid())), *([] if stage.processes is None else [Selection(stage.processes)])]
+    return int(pytest.main([*PYTEST, *stage.arguments], plugins=plugins))
 
 
 def run_tests(copy: Path, stage: Stage, environment: dict[str, str], processor_seconds: float, seconds: float) -> str:
     """"caught", "survived", "no tests" or "stuck". Processor time is limited first: on a busy machine a long wait says little."""
     file = output_of(copy)
+    last_test_of(copy, os.getpid()).write_text("")
     child = os.fork()
     if child == 0:
         try:
@@ -118,6 +131,11 @@ def run_tests(copy: Path, stage: Stage, environment: dict[str, str], processor_s
 def output_of(copy: Path) -> Path:
     """What the tests of this job printed last."""
     return copy.parent / f"output-{os.getpid()}"
+
+
+def last_test_of(copy: Path, job: int) -> Path:
+    """The test that this job has run last: with a mutant that is caught, the one that failed."""
+    return copy.parent / f"test-{job}"
 
 
 def end_group(leader: int) -> None:
@@ -151,32 +169,40 @@ def copy_package(folder: Path, opapi: Path | None = None) -> Path:
 
 
 class Judge:
-    """Tests that fail without a mutant are not asked."""
+    """A mutant is caught if a test fails with it and passes without it."""
 
     def __init__(self, copy: Path, processor_seconds: float):
         self.copy, self.processor_seconds = copy, processor_seconds
-        self.patience: dict[Stage, float] = {}  # seconds for the tests that pass without a mutant
+        self.healthy: dict[Stage, bool] = {}
+
+    def run(self, stage: Stage, environment: dict[str, str] | None = None) -> str:
+        return run_tests(self.copy, stage, environment or {}, self.processor_seconds, PATIENCE * self.processor_seconds)
 
     def passes(self, stage: Stage) -> bool:
-        if stage not in self.patience:
-            begin = time.monotonic()
-            before = run_tests(self.copy, stage, {}, self.processor_seconds, PATIENCE * self.processor_seconds)
-            self.patience[stage] = 30 + PATIENCE * (time.monotonic() - begin) if before == "survived" else 0
+        """Without a mutant."""
+        if stage not in self.healthy:
+            before = self.run(stage)
+            self.healthy[stage] = before == "survived"
             if before in ("caught", "stuck"):
                 print(f"fails without a mutant ({before}): {stage}\n{output_of(self.copy).read_text(errors='replace')[-600:]}", flush=True)
-        return self.patience[stage] > 0
+        return self.healthy[stage]
 
     def outcome(self, stages: list[Stage], file: str = "", text: str = "", environment: dict[str, str] | None = None) -> str:
         """Of a mutant that replaces the text of a file of the package, or that the environment switches on."""
         original, result = (self.copy / file).read_text() if file else "", "no healthy tests"
         for stage in stages:
-            if not self.passes(stage):
+            if self.healthy.get(stage) is False:
                 continue
             if file:
                 (self.copy / file).write_text(text)
-            result = run_tests(self.copy, stage, environment or {}, self.processor_seconds, self.patience[stage])
+            answer = self.run(stage, environment)
+            failed = last_test_of(self.copy, os.getpid()).read_text()
             if file:
                 (self.copy / file).write_text(original)
-            if result != "survived":
+            failing = answer in ("caught", "stuck")
+            if answer == "no tests" or (failing and not self.passes(Stage((failed,)) if failed else stage) and not self.passes(stage)):
+                continue
+            result = answer
+            if failing:
                 break
         return result

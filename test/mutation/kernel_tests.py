@@ -20,7 +20,7 @@ from tables import TableMutant
 SAMPLES = 2  # of each operator of OpInfo, as test/ops/test_opinfo.py takes
 OPERATORS = 6  # of a row are asked, those that launch the fewest others first
 OPTIONS = "test/ops/test_options.py"  # of ATen's operators
-OTHERS = "test/custom_ops/test_other_clients.py"  # rows that the adapter does not call
+OTHERS = ("test/custom_ops/test_other_clients.py", "test/custom_ops/test_older_clients.py")  # rows that the adapter does not call
 OLDER = "test/cann_like/test_older.py"  # operators in place of newer ones
 # Tests beside these, by table.
 TESTS = {
@@ -108,16 +108,29 @@ def older_operators() -> set[str]:
     return {names["acl"] for row in custom if (older := row.get("older")) for names in (older if isinstance(older, list) else [older])}
 
 
+@cache
+def launching_operators(table: str) -> list[str]:
+    """npu:: operators of a family whose C++ chooses among versions of a device operator."""
+    file = ROOT / f"csrc/ops/tables/{table}.yaml"
+    rows = yaml.safe_load(file.read_text()).get("custom") or [] if file.exists() else []
+    return [row["op"].partition("(")[0] for row in rows if "launch" in row]
+
+
+def cases(operators: list[str]) -> Stage:
+    chosen = " or ".join(sorted({name.partition(".")[0] for name in operators}))
+    return Stage(("test/custom_ops/test_custom_ops.py", "test/custom_ops/test_rows.py", "-k", f"({chosen}) and not opcheck"))
+
+
 def stages(mutant: TableMutant) -> list[Stage]:
     own = [Stage((file,)) for file in TESTS.get(mutant.table, ())]
     if mutant.row not in called():
-        return [Stage((OTHERS,)), *own, Stage(official_checks(), program="official")]
+        return [Stage(OTHERS), *own, Stage(official_checks(), program="official")]
     if operators := custom_operators().get(mutant.row):
-        chosen = " or ".join(sorted({name.partition(".")[0] for name in operators}))
-        return [Stage(("test/custom_ops/test_custom_ops.py", "test/custom_ops/test_rows.py", "-k", f"({chosen}) and not opcheck")), *own,
-                *([Stage((OLDER,))] if mutant.row in older_operators() else [])]
+        return [cases(operators), *own, *([Stage((OLDER,))] if mutant.row in older_operators() else [])]
     samples = tuple(f"test/ops/test_opinfo.py::test_equals_the_cpu[{op}]" for op in launching().get(mutant.row, [])[:OPERATORS])
-    return [Stage((OPTIONS,)), *([Stage(samples)] if samples else []), *own]
+    chosen = [] if samples else launching_operators(mutant.table)
+    others = [Stage(OTHERS)] if any(f'"{mutant.row}"' in (ROOT / file).read_text() for file in OTHERS) else []
+    return [Stage((OPTIONS,)), *([Stage(samples)] if samples else []), *own, *([cases(chosen)] if chosen else []), *others]
 
 
 def main() -> None:

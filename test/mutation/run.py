@@ -87,13 +87,15 @@ def judge(waiting, results, copy: Path, opapi: Path | None, seconds: float) -> N
         import_operators()
     else:
         copy_package(copy.parent)
-    judge = Judge(copy, seconds)
+    judge, parent = Judge(copy, seconds), os.getppid()
     while True:
         try:
             cases = waiting.get(timeout=1)
         except queue.Empty:
             return
         for label, stages, placement in cases:
+            if os.getppid() != parent:  # it was ended
+                return
             results.put((label, judge.outcome(stages, **placement)))
 
 

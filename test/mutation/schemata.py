@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import yaml
@@ -19,6 +23,8 @@ from codegen.aclnn import write_if_changed  # noqa: E402
 from codegen.entries import emit_loop  # noqa: E402
 
 BUILD = ROOT / "build-mutants"
+PACKAGES = (ROOT / "torch_npu/softnpu").resolve().parents[1]  # the build that the package in the checkout is linked to
+LIBRARY = "torch_npu/softnpu/lib64/libopapi.so"
 VARIABLE = "SOFTNPU_MUTANT"
 
 
@@ -58,20 +64,51 @@ def refused(output: str) -> set[int]:
 
 
 def build(candidates: list[TableMutant], jobs: int) -> tuple[Path, dict[int, TableMutant]]:
-    """Compiles as often as it takes: mutants that the compiler refuses are left out."""
+    """Compiles the changed tables as often as it takes, without the mutants that the compiler refuses, and links them with all else
+    that the package's own build has made."""
     mutants = dict(enumerate(candidates, 1))
-    write_tables(BUILD / "tables", mutants)
-    ccache = shutil.which("ccache")
-    launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER=env;CCACHE_SLOPPINESS=pch_defines,time_macros;{ccache}"] if ccache else []
-    subprocess.run(["cmake", "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja", "-DNPU_TESTS=OFF", f"-DPython_EXECUTABLE={sys.executable}",
-                    f"-DNPU_KERNEL_TABLES={BUILD / 'tables'}", *launcher], check=True, stdout=subprocess.DEVNULL)
     while True:
-        make = subprocess.run(["cmake", "--build", str(BUILD), "--parallel", str(jobs), "--target", "opapi", "--", "-k", "0"],
-                              capture_output=True, text=True)
-        if make.returncode == 0:
-            return BUILD / "torch_npu/softnpu/lib64/libopapi.so", mutants
-        wrong = refused(make.stdout) & mutants.keys()
-        if not wrong:
-            raise RuntimeError(f"libopapi.so with mutants cannot be built:\n{make.stdout[-3000:]}{make.stderr[-1000:]}")
-        mutants = {number: mutant for number, mutant in mutants.items() if number not in wrong}
         write_tables(BUILD / "tables", mutants)
+        subprocess.run([sys.executable, "-m", "codegen.entries", "--abi", str(ROOT / "abi"), "--kernels", str(BUILD / "tables"),
+                        "--out", str(BUILD / "generated")], cwd=ROOT / "tools", check=True)
+        with ThreadPoolExecutor(jobs) as pool:
+            compiled = dict(zip(tables := sorted({m.table for m in mutants.values()}), pool.map(compiled_table, tables), strict=True))
+        if not any(compiled.values()):
+            break
+        output = "\n".join(compiled.values())
+        wrong = refused(output) & mutants.keys()
+        if not wrong:
+            raise RuntimeError(f"libopapi.so with mutants cannot be built:\n{output[-3000:]}")
+        mutants = {number: mutant for number, mutant in mutants.items() if number not in wrong}
+    objects = {object_of(table): BUILD / f"generated/{table}.o" for table in compiled}
+    library = BUILD / "lib/libopapi.so"
+    library.parent.mkdir(parents=True, exist_ok=True)
+    command = subprocess.run(["ninja", "-C", str(PACKAGES), "-t", "commands", LIBRARY], check=True, capture_output=True, text=True).stdout
+    link = [str(objects.get(word, word)) for word in command.splitlines()[-1].split()]
+    link[link.index(LIBRARY)] = str(library)
+    subprocess.run(" ".join(link), shell=True, cwd=PACKAGES, check=True)
+    return library, mutants
+
+
+def object_of(table: str) -> str:
+    """As the package's build names it."""
+    return f"softnpu/kernels/CMakeFiles/opapi.dir/generated/{table}_entries.cpp.o"
+
+
+def compiled_table(table: str) -> str:
+    """Compiles a table with mutants as the package's build compiles the table, if it has changed. Returns the compiler's complaints."""
+    source, target = BUILD / f"generated/{table}_entries.cpp", BUILD / f"generated/{table}.o"
+    if target.exists() and target.stat().st_mtime > source.stat().st_mtime:
+        return ""
+    command = commands()[object_of(table)]
+    command[command.index("-o") + 1], command[command.index("-c") + 1] = str(target), str(source)
+    ccache = shutil.which("ccache")
+    environment = {**os.environ, "CCACHE_SLOPPINESS": "pch_defines,time_macros"}
+    result = subprocess.run([*([ccache] if ccache else []), *command], cwd=PACKAGES, env=environment, capture_output=True, text=True)
+    return result.stderr if result.returncode else ""
+
+
+def commands() -> dict[str, list[str]]:
+    """The compiler's command for each object of the package's build."""
+    rows = json.loads((PACKAGES / "compile_commands.json").read_text())
+    return {os.path.relpath(row["output"], PACKAGES): shlex.split(row["command"]) for row in rows if "output" in row}

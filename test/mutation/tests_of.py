@@ -14,13 +14,16 @@ CUSTOM_OPS = [f"test/custom_ops/test_{name}.py" for name in ("custom_ops", "refu
 EDGES = f"{PYTHON}migrate_edges.py"
 CONVERT = [f"{PYTHON}migrate_convert.py", f"{PYTHON}migrate_hostile.py", EDGES, "-k", "not own_sources and not browser and not linear"]
 ANALYSE = [f"{PYTHON}migrate_analyse.py", f"{PYTHON}migrate_advice.py", EDGES, "-k", "not function_mode and not speed"]
-TRANSFER = [f"{PYTHON}transfer_to_npu.py", "-k", "not detectors and not processes"]
+TRANSFER = [f"{PYTHON}transfer_parts.py", f"{PYTHON}transfer_to_npu.py", "-k", "not detectors and not processes"]
 DISTRIBUTED = "test/distributed/test_"
 # Source file or folder below torch_npu/ -> arguments of pytest. The first row that fits counts.
 TESTS = {
     "__init__.py": [f"{PYTHON}import.py", f"{PYTHON}utils.py"],
     "_after_import.py": [f"{PYTHON}compile.py", f"{PYTHON}torchvision.py"],
     "_dtypes.py": [f"{PYTHON}mx_types.py"],
+    "doctor.py": [f"{PYTHON}doctor.py"],
+    "smi.py": [f"{PYTHON}smi.py"],
+    "_environment.py": [f"{PYTHON}environment.py", f"{PYTHON}verify.py", "-k", "variable or documented"],
     "_grad_scaler.py": [f"{PYTHON}amp.py"],
     "_printing.py": [f"{PYTHON}printing.py"],
     "_register.py": [f"{PYTHON}tensor.py", f"{PYTHON}multiprocessing.py", f"{PYTHON}attention.py", f"{PYTHON}import.py", "-k",
@@ -32,16 +35,17 @@ TESTS = {
     "op_plugin/": ["test/custom_ops/test_atb.py"],
     "contrib/_transfer/dynamo.py": [f"{PYTHON}transfer_compile.py", "-k", "not trainer"],
     "contrib/_transfer/script.py": [f"{PYTHON}transfer_to_npu.py", f"{PYTHON}transfer_compile.py", "-k", "script or undo"],
-    "contrib/_transfer/environment.py": [f"{PYTHON}transfer_to_npu.py", "-k", "environment"],
+    "contrib/_transfer/environment.py": [*TRANSFER[:2], "-k", "transfer_parts or environment"],
     "contrib/_transfer/": TRANSFER,
     "contrib/transfer_to_npu.py": TRANSFER,
     "contrib/function/": ["test/contrib/test_functions.py", "test/contrib/test_gradients_and_shapes.py"],
     "contrib/": ["test/contrib/test_modules.py", "test/contrib/test_gradients_and_shapes.py"],
     "custom_ops/__init__.py": ["test/custom_ops/test_custom_ops.py", "test/custom_ops/test_random_and_steps.py", "-k",
                                "rms or refus or functions or schema or steps_need"],
-    "distributed/backend.py": [*(f"{DISTRIBUTED}{name}.py" for name in ("init", "hosts", "tools", "training")), "-k",
-                               "default_backend or environment or split_group or launcher or namespaces or options or compress"],
-    "distributed/distributed_c10d.py": [f"{DISTRIBUTED}init.py", f"{DISTRIBUTED}faults.py", "-k", "rebuilt or default_backend"],
+    "distributed/backend.py": [*(f"{DISTRIBUTED}{name}.py" for name in ("repair", "init", "hosts", "tools", "training")), "-k",
+                               "repair or default_backend or environment or split_group or launcher or namespaces or options or compress"],
+    "distributed/distributed_c10d.py": [*(f"{DISTRIBUTED}{name}.py" for name in ("repair", "init", "faults")), "-k",
+                                        "repair or rebuilt or default_backend"],
     "distributed/rendezvous.py": [f"{DISTRIBUTED}rendezvous.py"],
     "distributed/run.py": [f"{DISTRIBUTED}init.py", "-k", "launcher"],
     "distributed/": [f"{DISTRIBUTED}collectives.py", f"{PYTHON}import.py", "-k", "test_case or dir_lists"],
@@ -54,16 +58,19 @@ TESTS = {
     "npu/amp/": [f"{PYTHON}amp.py"],
     "npu/autocast_utils.py": [f"{PYTHON}amp.py"],
     "npu/overflow.py": [f"{PYTHON}overflow.py"],
-    "npu/_dynamo.py": [f"{PYTHON}compile.py"],
-    "npu/_dynamo_rules.py": [f"{PYTHON}compile.py", f"{PYTHON}transfer_compile.py", f"{PYTHON}options.py", "-k", "not trainer"],
+    "dynamo/interface.py": [f"{PYTHON}compile.py"],
+    "dynamo/rules.py": [f"{PYTHON}compile.py", f"{PYTHON}transfer_compile.py", f"{PYTHON}options.py", "-k", "not trainer"],
     "npu/_recovery.py": [f"{PYTHON}recovery.py"],
     "npu/sync_debug.py": [f"{PYTHON}sync_debug.py"],
-    "npu/_graph_updates.py": [f"{PYTHON}graphs.py", "-k", "update or refused"],
-    "npu/_graphed_callables.py": [f"{PYTHON}graphs.py", "-k", "callables"],
-    "npu/_npugraphs.py": [f"{PYTHON}npugraphs.py"],
-    "npu/graphs.py": [f"{PYTHON}graphs.py", "-k", "not training_steps"],
+    "npu/_graph_updates.py": [f"{PYTHON}graph_parts.py", f"{PYTHON}graphs.py", "-k", "graph_parts or update or refused"],
+    "npu/_graphed_callables.py": [f"{PYTHON}graph_parts.py", f"{PYTHON}graphs.py", "-k", "graph_parts or callables"],
+    "dynamo/backend.py": [f"{PYTHON}capture_parts.py", f"{PYTHON}capture_backend.py", f"{PYTHON}compile.py"],
+    "dynamo/capture.py": [f"{PYTHON}capture_parts.py", f"{PYTHON}capture_backend.py", f"{PYTHON}compile_programs.py"],
+    "dynamo/output_code.py": [f"{PYTHON}compile.py", "-k", "saved or switched"],
+    "dynamo/fusions.py": [f"{PYTHON}fusion_patterns.py", f"{PYTHON}fusions.py"],
+    "npu/graphs.py": [f"{PYTHON}graph_parts.py", f"{PYTHON}graphs.py", "-k", "not training_steps"],
     "npu/_format.py": [f"{PYTHON}options.py", "test/custom_ops/test_custom_ops.py", "-k", "format"],
-    "npu/_inductor.py": [f"{PYTHON}compile.py"],
+    "dynamo/inductor.py": [f"{PYTHON}compile.py"],
     "npu/__init__.py": [f"{PYTHON}random.py", f"{PYTHON}devices.py"],
     "npu/core_limits.py": [f"{PYTHON}core_limits.py"],
     "npu/deterministic.py": [f"{PYTHON}deterministic.py"],
@@ -76,9 +83,16 @@ TESTS = {
     "npu/streams.py": [f"{PYTHON}streams.py", f"{PYTHON}async.py", "-k", "not copy_beside and not workspace"],
     "npu/tensor_types.py": [f"{PYTHON}tensor_types.py"],
     "npu/utils.py": [f"{PYTHON}utils.py", f"{PYTHON}amp.py", f"{PYTHON}devices.py"],
+    "profiler/dynamic_profile.py": ["test/profiler/test_dynamic_profile.py"],
+    "profiler/": ["test/profiler"],
     "optim/": ["test/optim/test_fused_optimizers.py", "test/optim/test_options.py"],
     "testing/": [f"{PYTHON}testing.py"],
-    "verify/": [f"{PYTHON}verify.py"],
+    "verify/": [f"{PYTHON}verify_parts.py", f"{PYTHON}verify.py"],
+    **dict.fromkeys(("_absent.py", "_acl/", "_afd/", "_fallback_modules.py", "_refusal.py", "asd/", "dynamo/npugraph_ex/",
+                     "dynamo/torchair/", "jit/", "npu/_further.py", "npu/aclnn/", "npu/backends.py", "npu/npugraph_ex/", "version.py"),
+                    [f"{PYTHON}further_names.py", f"{PYTHON}surface.py"]),
+    "multiprocessing/": [f"{PYTHON}multiprocessing.py"],
+    "utils/_compatibility.py": [f"{PYTHON}compatibility.py"],
     "utils/combine_tensors.py": ["test/optim/test_combine_tensors.py"],
     "utils/hif8_tensor.py": [f"{PYTHON}hifloat8_tensor.py"],
     "utils/serialization.py": [f"{PYTHON}serialization.py"],
@@ -108,6 +122,7 @@ NOT_MUTATED = {
     "_torchvision/schemas.py": "no code: a table of torchvision's schemas",
     "contrib/_transfer/table.py": "no code: a table of what is redirected",
     "custom_ops/schemas.py": "no code: a table of schemas",
+    "dynamo/__init__.py": "no code",
     **{f"verify/{name}.py": "programs whose results on the card and on the CPU are compared: another number is another good program"
        for name in ("networks", *(f"operators/{table}" for table in "fused indexing layout matrix neural pointwise reduction".split()))},
 }
@@ -121,7 +136,7 @@ def stages(path: str, function: str) -> list[Stage]:
     beside = [f"{PYTHON}defaults.py", f"{PYTHON}refusals.py"]
     if folder == "custom_ops" and name != "__init__.py":
         family = name.removesuffix(".py")
-        tests = [*CUSTOM_OPS, "-k", " or ".join(cases(family, function))]
+        tests = [*CUSTOM_OPS, "-k", " or ".join(cases(family, function))] if family != "atb" else [*BESIDE["atb"]]
         beside = [*BESIDE.get(family, []), f"{PYTHON}refusals.py"]  # the defaults of operators are those of their schemas
     else:
         tests = next((tests for key, tests in TESTS.items() if path == key or (key.endswith("/") and path.startswith(key))), [])
@@ -139,10 +154,10 @@ def cases(family: str, function: str) -> list[str]:
     while reached != before:
         before = set(reached)
         reached |= {name for name, used in functions.items() if used & reached}
-    public = sorted(name for name in reached if not name.startswith("_")) or sorted(name for name in functions if not name.startswith("_"))
+    public = [sorted(name for name in names if name and not name.startswith("_")) for names in (reached, functions)]
     schemas = (ROOT / "torch_npu/custom_ops/schemas.py").read_text()
     overloads = {f"{name}_{overload}": name for name, overload in re.findall(r'"(\w+)\.(\w+)\(', schemas)}
-    return list(dict.fromkeys(overloads.get(name, name) for name in public))
+    return list(dict.fromkeys(overloads.get(name, name) for name in public[0] or public[1]))
 
 
 def files() -> list[str]:
