@@ -109,10 +109,12 @@ setup(
     extras_require={"migrate": ["libcst>=1.1"]},
     entry_points={
         "torch.backends": ["torch_npu = torch_npu:_autoload"],
-        "torch_dynamo_backends": ["npugraphs = torch_npu.npu._npugraphs:npugraphs"],
+        "torch_dynamo_backends": ["npu = torch_npu.dynamo.backend:npu", "npugraphs = torch_npu.dynamo.backend:npugraphs",
+                                  "npugraph_ex = torch_npu.dynamo.backend:npugraph_ex"],
         "console_scripts": [
             "ms_fmk_transplt.py = torch_npu.migrate.ms_fmk_transplt:main",
             "torch_npu_run = torch_npu.distributed.run:_main",
+            "npu-smi = torch_npu.smi:main",
         ],
     },
     options={"build": {"build_base": "build/setuptools"}, "egg_info": {"egg_base": "build"}},

@@ -2,7 +2,7 @@
 
 Each round runs a slice of replays, of eager npu steps and of eager CPU steps, in turn, each slice ending with a synchronise; medians over
 the rounds. Both eager sides run the same step with the same settings. Results of replay and eager are compared bit for bit first.
-Nothing is asserted; a figure that misses its "must" is marked.
+The memory is what the first steps reserve of the card. Nothing is asserted; a figure that misses its "must" is marked.
 """
 
 from __future__ import annotations
@@ -112,6 +112,13 @@ def captured(step):
     return graph, result
 
 
+def reserved() -> float:
+    """MB that the process has of the card, without what nothing uses."""
+    torch.npu.synchronize()
+    torch.npu.empty_cache()
+    return torch.npu.memory_reserved() / 2**20
+
+
 def slice_of(function, count: int) -> float:
     start = time.perf_counter()
     for _ in range(count):
@@ -123,11 +130,16 @@ def slice_of(function, count: int) -> float:
 def measure(name, make, shape, trains, must, rounds):
     torch.manual_seed(0)
     model, x = make(), torch.randn(shape)
-    first, second = copy.deepcopy(model).npu(), copy.deepcopy(model).npu()
-    graph, result = captured(step_of(first, x.npu(), trains, True))
+    second = copy.deepcopy(model).npu()
     eager = step_of(second, x.npu(), trains, True)
+    before = reserved()
     for _ in range(3):
         eager()
+    eagerly = reserved() - before
+    first = copy.deepcopy(model).npu()
+    before = reserved()
+    graph, result = captured(step_of(first, x.npu(), trains, True))
+    memory = f"{eagerly:.0f} / {reserved() - before:.0f}"
     graph.replay()
     same = torch.equal(result, eager())
     sides = (graph.replay, eager, step_of(model, x, trains, False))
@@ -136,7 +148,7 @@ def measure(name, make, shape, trains, must, rounds):
     ratio = times[1] / times[0]
     verdict = "" if must is None else "met" if ratio >= must else "MISSED"
     return (name, "yes" if same else "NO", *(f"{t:.1f}" for t in times), f"{ratio:.1f}", f"{times[2] / times[0]:.1f}",
-            "" if must is None else f"{must:.0f}", verdict)
+            memory, "" if must is None else f"{must:.0f}", verdict)
 
 
 def main() -> None:
@@ -147,7 +159,8 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     print(f"threads {options.threads}, task queue level {torch.npu.get_task_queue_enable()}, µs per step")
     rows = [measure(*case, options.rounds) for case in CASES]
-    print(table(rows, ("step", "bit for bit", "replay", "eager npu", "eager CPU", "eager : replay", "CPU : replay", "must", "")))
+    print(table(rows, ("step", "bit for bit", "replay", "eager npu", "eager CPU", "eager : replay", "CPU : replay", "MB, eager / graph",
+                       "must", "")))
 
 
 if __name__ == "__main__":

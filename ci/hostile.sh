@@ -20,7 +20,7 @@ else
   shift
   for level in 0 2; do
     export TASK_QUEUE_ENABLE=$level
-    for part in test/python test/ops test/custom_ops test/optim test/distributed test/contrib; do run "$part" "$@"; done
+    for part in test/python test/ops test/custom_ops test/optim test/distributed test/contrib test/profiler; do run "$part" "$@"; done
   done
   TASK_QUEUE_ENABLE=1 PYTORCH_NO_NPU_MEMORY_CACHING=1 run test/ops/test_opinfo.py test/custom_ops/test_custom_ops.py "$@"
 fi

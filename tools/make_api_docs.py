@@ -27,13 +27,17 @@ MODULES = {
     "torch_npu.npu": (
         "torch.npu",
         [f"torch_npu.npu.{part}" for part in ("devices", "core_limits", "streams", "memory", "random", "autocast_utils", "npu_config",
-                                              "deterministic", "_recovery", "sync_debug")],
+                                              "deterministic", "_recovery", "sync_debug", "_further")],
     ),
     "torch_npu.npu.mstx": ("torch.npu.mstx", ["torch_npu.npu.mstx"]),
     "torch_npu.npu.amp": ("torch.npu.amp", ["torch_npu.npu.amp"]),
     "torch_npu.npu.nvtx": ("torch.npu.nvtx", ["torch_npu.npu.nvtx"]),
     "torch_npu.npu.utils": ("torch.npu.utils", ["torch_npu.npu.utils"]),
     "torch_npu.utils": ("torch_npu.utils", ["torch_npu.utils"]),
+    "torch_npu.profiler": (
+        "torch_npu.profiler",
+        [f"torch_npu.profiler.{part}" for part in ("profiler", "scheduler", "experimental_config", "dynamic_profile")],
+    ),
     "torch_npu.optim": ("torch_npu.optim", ["torch_npu.optim"]),
     "torch_npu.testing": ("torch_npu.testing", ["torch_npu.testing"]),
     "torch_npu.contrib": ("torch_npu.contrib", ["torch_npu.contrib"]),

@@ -25,6 +25,7 @@ _autoloading = _torch_is_importing_us()
 import torch as _torch  # noqa: E402, F401  (torch first: the extension links its libraries)
 
 from torch_npu import _startup  # noqa: E402
+from torch_npu._absent import REASONS as _REASONS  # noqa: E402
 from torch_npu._dtypes import NUMBERS as _NUMBERS  # noqa: E402
 
 _startup.start(__path__, __version__, autoloading=_autoloading)
@@ -37,7 +38,9 @@ def is_softnpu() -> bool:
     return _C.is_softnpu()
 
 
-_SUBPACKAGES = ("atb", "contrib", "distributed", "migrate", "optim", "testing", "utils")
+_SUBPACKAGES = ("_afd", "asd", "atb", "contrib", "distributed", "dynamo", "jit", "migrate", "multiprocessing", "op_plugin", "optim",
+                "profiler", "testing", "utils", "version")
+_NAMES = ("Format", "HiFloat8Tensor", "ParallelStore", "erase_stream", "matmul_checksum", "unsupported_dtype")  # of __getattr__
 
 
 def __getattr__(name: str):
@@ -58,8 +61,22 @@ def __getattr__(name: str):
         from torch_npu.utils.hif8_tensor import _HiFloat8Tensor
 
         return _HiFloat8Tensor
+    if name == "ParallelStore":
+        from torch_npu.distributed.rendezvous import ParallelStore
+
+        return ParallelStore
+    if name == "erase_stream":
+        from torch_npu.npu.memory import erase_stream
+
+        return erase_stream
+    if name == "matmul_checksum":
+        from torch_npu.asd.checksum import matmul_checksum
+
+        return matmul_checksum
     from torch_npu import custom_ops
 
+    if name in _REASONS:
+        raise AttributeError(f"torch_npu.{name} is not supported: {_REASONS[name]}")
     if name in custom_ops.NAMES:
         globals()[name] = function = custom_ops.function(name)
         return function
@@ -74,4 +91,4 @@ def __dir__() -> list[str]:
     """What is loaded and what would be when it is asked for."""
     from torch_npu import custom_ops
 
-    return sorted({*globals(), *_SUBPACKAGES, "Format", "HiFloat8Tensor", "unsupported_dtype", *_NUMBERS, *custom_ops.NAMES})
+    return sorted({*globals(), *_SUBPACKAGES, *_NAMES, *_NUMBERS, *custom_ops.NAMES})

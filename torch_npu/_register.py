@@ -6,7 +6,6 @@ import sys
 from multiprocessing.reduction import ForkingPickler
 
 import torch
-from torch.multiprocessing.reductions import reduce_tensor
 
 from torch_npu import _C
 from torch_npu._after_import import after_import
@@ -14,9 +13,11 @@ from torch_npu._after_import import after_import
 
 def register() -> None:
     torch.utils.rename_privateuse1_backend("npu")
-    from torch_npu import _grad_scaler, _printing, _torchvision, custom_ops, npu
+    from torch_npu import _fallback_modules, _grad_scaler, _printing, _torchvision, custom_ops, npu
 
     torch._register_device_module("npu", npu)
+    from torch_npu.multiprocessing import reductions
+
     # `import torch.npu.amp` must find the modules that exist, not load them a second time under another name.
     for name in [name for name in sys.modules if name.startswith("torch_npu.npu.")]:
         sys.modules["torch." + name.removeprefix("torch_npu.")] = sys.modules[name]
@@ -24,13 +25,19 @@ def register() -> None:
 
     torch.version.__getattr__ = _version_attribute
     torch.Tensor.__dlpack_device__ = _dlpack_device
+    torch.Tensor.__dlpack__ = _dlpack
     torch.nn.DataParallel.__init__ = _data_parallel
+    if not torch._C._has_cuda:
+        torch.cuda._lazy_init = _point_to_npu(torch.cuda._lazy_init)
     _printing.register(torch._tensor_str)
     _grad_scaler.register(torch.amp.GradScaler)
     for cls in (torch.Tensor, torch.nn.Parameter):
-        ForkingPickler.register(cls, _reduce_tensor)
+        ForkingPickler.register(cls, reductions.reduce_tensor)
+    ForkingPickler.register(npu.Event, reductions.reduce_event)
     _C._storage_Use_Count = torch._C._storage_Use_Count  # trl asks for it here; upstream's counts storages of every device
+    _C._NPUTaskGroupHandle = int  # what graph_task_group_end() returns
     custom_ops.register()
+    _fallback_modules.register()
     after_import("torch._dynamo.device_interface", _register_interface)
     after_import("torch._dynamo", _register_rules)
     after_import("torch._inductor.codegen.common", _register_inductor)
@@ -43,31 +50,46 @@ def register() -> None:
 
         backend.register()
     atexit.register(_C.finalize)
+    atexit.register(reductions.end)  # before the cards are closed
+
+
+def _point_to_npu(upstream):
+    """What programs for CUDA meet first. There is no hook: torch looks the function up by name when a CUDA tensor is asked for."""
+
+    @functools.wraps(upstream)
+    def lazy_init() -> None:
+        try:
+            upstream()
+        except AssertionError as error:
+            raise AssertionError(f"{error}. `import torch_npu.contrib.transfer_to_npu` runs programs for CUDA on the npu; or write "
+                                 ".npu() and device=\"npu\". See docs/migration.md.") from None
+
+    return lazy_init
 
 
 def _register_interface(device_interface) -> None:
     """torch.compile asks about streams and properties. Importing the registration call by ourselves would take seconds."""
-    from torch_npu.npu._dynamo import NpuInterface
+    from torch_npu.dynamo.interface import NpuInterface
 
     device_interface.register_interface_for_device("npu", NpuInterface)
 
 
 def _register_rules(dynamo) -> None:
-    from torch_npu.npu import _dynamo_rules
+    from torch_npu.dynamo import rules
 
-    _dynamo_rules.register()
+    rules.register()
 
 
 def _register_inductor(common) -> None:
-    from torch_npu.npu import _inductor
+    from torch_npu.dynamo import inductor
 
-    _inductor.register(common)
+    inductor.register(common)
 
 
 def _wrap_inductor(compile_fx) -> None:
-    from torch_npu.npu import _inductor
+    from torch_npu.dynamo import inductor
 
-    _inductor.wrap_entry(compile_fx)
+    inductor.wrap_entry(compile_fx)
 
 
 def _allow_flex_attention(module) -> None:
@@ -103,6 +125,20 @@ def _dlpack_device(self: torch.Tensor):
 
 _dlpack_device.__name__ = "__dlpack_device__"
 
+_upstream_dlpack = torch.Tensor.__dlpack__
+
+
+@functools.wraps(_upstream_dlpack)
+def _dlpack(self: torch.Tensor, *, stream=-1, **kwargs):
+    """Upstream's reads the consumer's stream for CUDA only: here the stream waits for what this thread's stream was given."""
+    if self.device.type == "npu" and type(stream) is int and stream != -1 and not torch.overrides.has_torch_function_unary(self):
+        from torch_npu import npu
+
+        if stream <= 0:
+            raise BufferError(f"stream must be the address of an aclrtStream, or -1, but got {stream}")
+        npu.ExternalStream(stream, self.device).wait_stream(npu.current_stream(self.device))
+    return _upstream_dlpack(self, stream=stream, **kwargs)
+
 
 _upstream_data_parallel = torch.nn.DataParallel.__init__
 
@@ -122,20 +158,3 @@ def _data_parallel(self, *args, **kwargs) -> None:
             "one process for each card, or show the program one card with ASCEND_RT_VISIBLE_DEVICES=0"
         )
     self.device_ids = []
-
-
-def _reduce_tensor(tensor: torch.Tensor):
-    """Pickling for torch.multiprocessing: host memory is shared, card memory is copied through the host.
-
-    Refusing is no way: a queue pickles on a thread of its own, where an error loses the tensor and its reader waits for ever.
-    """
-    if tensor.device.type != "npu" or (tensor.requires_grad and not tensor.is_leaf):  # upstream refuses the latter
-        return reduce_tensor(tensor)
-    return _rebuild_tensor, (type(tensor), tensor.detach().cpu(), tensor.device, tensor.requires_grad)
-
-
-def _rebuild_tensor(cls: type, host: torch.Tensor, device: torch.device, requires_grad: bool) -> torch.Tensor:
-    tensor = host.to(device)
-    if issubclass(cls, torch.nn.Parameter):
-        return torch.nn.Parameter(tensor, requires_grad=requires_grad)
-    return tensor.requires_grad_() if requires_grad else tensor

@@ -9,11 +9,14 @@ import sys
 
 import torch
 
+from torch_npu import _environment
+
 
 def start(package_path: list, version: str, autoloading: bool) -> None:
     try:
         _check_torch(version)
         _check_alone()
+        _environment.warn_of_unknown()
         transfer = _transfer_is_wanted()
         _load_extension(package_path, version)
         from torch_npu import _register

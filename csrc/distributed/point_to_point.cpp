@@ -1,6 +1,7 @@
 // Sends and receives of ProcessGroupHCCL, alone or in a batch. See Note [Streams of collectives].
 #include "distributed/hccl_api.h"
 #include "distributed/process_group.h"
+#include "profiler/kernel_trace.h"
 #include "runtime/device.h"
 
 namespace npu::distributed {
@@ -59,12 +60,17 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer(Tensors& tensors, int peer,
   execution->keep({tensor});
   execution->begin(stream);
   HcclSendRecvItem item = item_for(tensor, sends, peer < rank_ ? 0 : 1);
-  hccl::enqueue(
-      [item, comm = communicator->handle()](aclrtStream handle) {
-        const auto function = item.sendRecvType == HCCL_SEND ? hccl::api().HcclSend : hccl::api().HcclRecv;
-        HCCL_CHECK(function(item.buf, item.count, item.dataType, item.remoteRank, comm, handle));
-      },
-      stream);
+  {
+    const kernel_trace::Span span(what.title, kernel_trace::Kind::collective, stream, [&] {
+      return kernel_trace::Traffic{static_cast<uint64_t>(tensor.nbytes()), nullptr, communicator->name()};
+    });
+    hccl::enqueue(
+        [item, comm = communicator->handle()](aclrtStream handle) {
+          const auto function = item.sendRecvType == HCCL_SEND ? hccl::api().HcclSend : hccl::api().HcclRecv;
+          HCCL_CHECK(function(item.buf, item.count, item.dataType, item.remoteRank, comm, handle));
+        },
+        stream);
+  }
   execution->end(stream, communicator);
   return watch(std::move(execution), sends ? tensors : Tensors{}, sends ? Tensors{} : tensors);
 }
@@ -110,6 +116,9 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer_batch(std::vector<Item> ite
     const Stream stream = side_stream(device.index(), stream_of(peer, Direction::both));
     ready.block(stream);
     execution->begin(stream);
+    const kernel_trace::Span span(what.title, kernel_trace::Kind::collective, stream, [&] {
+      return kernel_trace::Traffic{bytes_of(tensors), nullptr, communicator->name()};
+    });
     hccl::enqueue(
         [batch, comm = communicator->handle()](aclrtStream handle) mutable {
           HCCL_CHECK(hccl::api().HcclBatchSendRecv(batch.data(), static_cast<uint32_t>(batch.size()), comm, handle));

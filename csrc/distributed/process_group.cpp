@@ -12,6 +12,7 @@
 #include "acl/check.h"
 #include "acl/config.h"
 #include "distributed/hccl_api.h"
+#include "profiler/kernel_trace.h"
 #include "runtime/device.h"
 
 namespace npu::distributed {
@@ -191,8 +192,13 @@ void ProcessGroupHCCL::eagerConnectSingleDevice(at::Device device) {
   communicator(device.index(), "the eager connection");
 }
 
-std::string ProcessGroupHCCL::comm_name(int device) {
+std::string ProcessGroupHCCL::comm_name(int device, bool connect) {
   const c10::DeviceIndex index = checked_device(device);
+  if (!connect) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = communicators_.find("all");
+    return found == communicators_.end() ? "" : found->second->name();
+  }
   DeviceGuard guard(index);
   return communicator(index, "get_hccl_comm_name")->name();
 }
@@ -260,9 +266,14 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::launch(Launch launch) {
     std::optional<c10::StreamGuard> on_stream;
     if (aside) on_stream.emplace(stream.unwrap());
     Tensors made;
-    hccl::enqueue(
-        [call = launch.prepare(made), comm = communicator->handle()](aclrtStream handle) { call(comm, handle); },
-        stream);
+    auto call = launch.prepare(made);
+    {
+      const kernel_trace::Span span(launch.title, kernel_trace::Kind::collective, stream, [&] {
+        return kernel_trace::Traffic{bytes_of(launch.inputs.empty() ? launch.outputs : launch.inputs), nullptr,
+                                     communicator->name()};
+      });
+      hccl::enqueue([call, comm = communicator->handle()](aclrtStream handle) { call(comm, handle); }, stream);
+    }
     if (launch.after) launch.after();
   }
   execution->end(stream, communicator);

@@ -58,7 +58,8 @@ class ProcessGroupHCCL final : public c10d::Backend {
   c10d::ErrorType getError() override;
   void abort() override;
   void shutdown() override;
-  std::string comm_name(int device);  // of the card's communicator
+  // Of the card's communicator. Without `connect` none is made: the name is empty before the first collective.
+  std::string comm_name(int device, bool connect);
   std::optional<std::string> failure() const;
   // Between stop_device and restart_device: failures of work that was dropped on purpose are no news, nor is their
   // work.

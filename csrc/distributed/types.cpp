@@ -179,6 +179,11 @@ std::vector<at::Tensor> of_root(const std::vector<std::vector<at::Tensor>>& list
   return lists[0];
 }
 
+uint64_t bytes_of(const std::vector<at::Tensor>& tensors) {
+  return std::accumulate(tensors.begin(), tensors.end(), uint64_t{0},
+                         [](uint64_t sum, const at::Tensor& tensor) { return sum + tensor.nbytes(); });
+}
+
 uint64_t count(const at::Tensor& tensor, const Format& format) {
   return static_cast<uint64_t>(tensor.numel()) * format.per_element;
 }

@@ -48,6 +48,7 @@ std::vector<at::Tensor> of_root(const std::vector<std::vector<at::Tensor>>& list
 // How many elements are transported: of a tensor; for each of some; for each rank's rows of the first dimension (no
 // splits: equal shares).
 uint64_t count(const at::Tensor& tensor, const Format& format);
+uint64_t bytes_of(const std::vector<at::Tensor>& tensors);
 std::vector<uint64_t> counts_of(const std::vector<at::Tensor>& tensors, const Format& format);
 std::vector<uint64_t> counts_of(const at::Tensor& tensor, const std::vector<int64_t>& splits, int ranks,
                                 const Format& format);

@@ -10,11 +10,15 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
+#include <mutex>
+#include <vector>
+
 #include "acl/check.h"
 #include "acl/library.h"
 #include "memory/caching_allocator.h"
 #include "memory/host_allocator.h"
 #include "memory/memory_pool.h"
+#include "profiler/kernel_trace.h"
 #include "runtime/device.h"
 #include "runtime/generator.h"
 #include "runtime/task_queue.h"
@@ -43,6 +47,28 @@ aclmdlRICaptureMode acl_mode(at::GraphCaptureMode mode) {
       return ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
   }
 }
+
+// Ids of host pools that no graph has and nothing was allocated from. Upstream's allocator keeps what it made for an
+// id, 32 KB, until its cache is emptied, and few captures ask for pinned memory.
+class UnusedHostPools {
+ public:
+  c10::MempoolId_t take() {
+    std::lock_guard lock(mutex_);
+    if (ids_.empty()) return caching_allocator::new_pool_id(false);
+    const auto id = ids_.back();
+    ids_.pop_back();
+    return id;
+  }
+  void put(c10::MempoolId_t id) {
+    std::lock_guard lock(mutex_);
+    ids_.push_back(id);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<c10::MempoolId_t> ids_;
+};
+UnusedHostPools& g_unused_host_pools = *new UnusedHostPools;
 
 void check_support() {
   const auto& api = acl::api();
@@ -79,7 +105,8 @@ void Graph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) {
               "the default stream.)");
   task_queue::drain();
   pool_ = pool != c10::MempoolId_t{0, 0} ? pool : caching_allocator::new_pool_id(false);
-  host_pool_ = caching_allocator::new_pool_id(false);  // upstream's allocator takes an id once
+  host_pool_ = g_unused_host_pools.take();
+  host_pool_used_ = false;
   const aclrtStream handle = stream.handle();
   DeviceGuard guard(stream.device_index());
   NPU_CHECK(acl::api().aclmdlRICaptureBegin(handle, acl_mode(mode)));
@@ -97,7 +124,11 @@ void Graph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) {
       .begin_allocate_to_pool(pool_, [=, device = stream.unwrap().device()](c10::StreamId id) {
         return is_captured(c10::Stream(c10::Stream::UNSAFE, device, id));
       });
-  host_allocator::get()->begin_allocate_to_pool(host_pool_, is_captured);
+  host_allocator::get()->begin_allocate_to_pool(host_pool_, [=, this](c10::Stream asked) {  // by requests for memory
+    const bool captured = is_captured(asked);
+    if (captured) host_pool_used_ = true;
+    return captured;
+  });
 }
 
 void Graph::stop_allocating() noexcept {
@@ -114,7 +145,10 @@ void Graph::release_pool() noexcept {
     auto& heap = caching_allocator::heap(capture_->device);
     heap.release_pool(pool_);
     heap.empty_cache(pool_);  // unless other graphs have it
-    host_allocator::get()->release_pool(host_pool_);
+    if (host_pool_used_)
+      host_allocator::get()->release_pool(host_pool_);
+    else
+      g_unused_host_pools.put(host_pool_);
   } catch (const std::exception& error) {
     TORCH_WARN("The memory of an npu graph stays in use: ", error.what());
   }
@@ -149,6 +183,7 @@ void Graph::replay() {
   DeviceGuard guard(capture_->device);
   for (const auto& generator : capture_->generators) advance(*generator);
   const Execution execution{model_, current_stream_handle()};
+  const kernel_trace::Span span("aclmdlRIExecuteAsync", kernel_trace::Kind::graph);
   task_queue::push(run_execution, &execution, sizeof(execution));
   if (C10_UNLIKELY(task_queue::launch_blocking())) current_stream().synchronize();
 }

@@ -4,6 +4,7 @@
 
 #include <ATen/core/GraphImplInterface.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,7 @@ class Graph final : public at::GraphImplInterface {
   State state_ = State::empty;
   std::optional<Stream> stream_;                   // of the capture
   c10::MempoolId_t pool_{0, 0}, host_pool_{0, 0};  // of the card's memory, of pinned memory
+  std::atomic<bool> host_pool_used_{false};
   aclmdlRI model_ = nullptr;
   std::unique_ptr<Capture> capture_;
 };

@@ -201,6 +201,24 @@ Block* DeviceHeap::find(const void* address) {
   return nullptr;
 }
 
+void DeviceHeap::erase_stream(const void* address, c10::Stream stream) {
+  Block* const block = find(address);
+  TORCH_CHECK_VALUE(block != nullptr, "The tensor's memory is not of the caching allocator.");
+  Lock lock(mutex_);
+  std::erase(block->used_by, stream);
+}
+
+DeviceHeap::SegmentOf DeviceHeap::segment_of(const void* address) {
+  Lock lock(mutex_);
+  auto segment = segments_.upper_bound(static_cast<const char*>(address));
+  if (segment == segments_.begin()) return {};
+  const Segment& found = (--segment)->second;
+  size_t bytes = 0;
+  for (const Block* block = found.first; block != nullptr; block = block->next) bytes += block->size;
+  if (address >= found.first->ptr + bytes) return {};
+  return {found.first->ptr, bytes, found.range != nullptr};
+}
+
 void DeviceHeap::lose_all() {
   Lock lock(mutex_);
   for_each_block([](Block& block) {

@@ -38,8 +38,16 @@ class DeviceHeap {
   // The block is reusable on its stream at once, elsewhere when the streams of record_stream are through with it.
   void free(Block* block) noexcept;
   void record_stream(Block* block, c10::Stream stream);
+  void erase_stream(const void* address, c10::Stream stream);  // takes record_stream back
   // The allocated block that `address` lies in, or nullptr.
   Block* find(const void* address);
+  // The memory from the driver that an allocated address lies in; null for one that is not of this heap.
+  struct SegmentOf {
+    void* address = nullptr;
+    size_t bytes = 0;
+    bool expandable = false;
+  };
+  SegmentOf segment_of(const void* address);
 
   // Lost data, see lost_data.h. lose() gives the state of the memory that holds a byte of the range: `lost` where a
   // user has it, `free` where nobody has; nothing when it is not of this heap.

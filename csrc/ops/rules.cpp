@@ -8,6 +8,8 @@
 
 #include <numeric>
 
+#include "ops/provider.h"
+
 namespace npu::ops {
 
 Target::Target(const Tensor& out, const Spec& spec, std::initializer_list<const Tensor*> inputs, Type type)
@@ -193,6 +195,7 @@ Spec segments(const Tensor& data, const std::optional<Tensor>& lengths, const st
 bool fast_lists(at::ArrayRef<at::TensorList> lists, at::ArrayRef<c10::Scalar> numbers) {
   const auto& first = lists[0];
   if (first.empty() || !is_npu(first[0]) || !first[0].is_floating_point()) return false;
+  if (!on_softnpu() && first[0].scalar_type() == at::kDouble) return false;  // most of CANN's lists were not seen so
   for (const auto& list : lists)
     if (list.size() != first.size()) return false;
   for (const auto& number : numbers)

@@ -86,9 +86,23 @@ void check_same_device(const char* op, std::initializer_list<const Tensor*> tens
 namespace {
 
 // A mask as the places that it marks: one list for each of its dimensions.
-void add_places(std::vector<std::optional<Tensor>>& indices, const Tensor& mask) {
-  const auto places = mask.nonzero();
-  for (int64_t d = 0; d < mask.dim(); d++) indices.emplace_back(places.select(1, d).contiguous());
+void add_places(std::vector<std::optional<Tensor>>& indices, const Tensor& self, const Tensor& mask) {
+  const auto first = static_cast<int64_t>(indices.size());
+  for (int64_t d = 0; d < mask.dim(); d++)
+    TORCH_CHECK_INDEX(first + d < self.dim() && mask.size(d) == self.size(first + d), "The shape of the mask ",
+                      mask.sizes(), " at index ", d, " does not match the shape of the indexed tensor ", self.sizes(),
+                      " at index ", first + d);
+  static const bool has_rows = has_op("aclnnNonzeroV2");
+  if (!has_rows || mask.dim() == 0 || mask.numel() == 0) {
+    const auto places = mask.nonzero();
+    for (int64_t d = 0; d < mask.dim(); d++) indices.emplace_back(places.select(1, d).contiguous());
+    return;
+  }
+  const auto room = empty({mask.dim(), mask.numel()}, at::kLong);
+  const int64_t count = NPU_EXEC_SHAPES(aclnnNonzeroV2, 1, mask, room)[0][1];
+  // The device packs the rows that it fills.
+  const auto places = room.view({-1}).narrow(0, 0, mask.dim() * count).view({mask.dim(), count});
+  for (int64_t d = 0; d < mask.dim(); d++) indices.emplace_back(places.select(0, d));
 }
 
 }  // namespace
@@ -100,7 +114,7 @@ std::vector<std::optional<Tensor>> indices_of(const Tensor& self, at::IOptTensor
     if (!index.has_value() || !index->defined())
       result.emplace_back();
     else if (!on_softnpu() && (index->scalar_type() == at::kBool || index->scalar_type() == at::kByte))
-      add_places(result, index->to(self.device()));
+      add_places(result, self, index->to(self.device()));
     else
       result.emplace_back(index->device().is_cpu() ? index->to(self.device()) : *index);
   }

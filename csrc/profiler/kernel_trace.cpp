@@ -2,14 +2,19 @@
 // thread that profiles; correlation ids and spans come from any thread.
 #include "profiler/kernel_trace.h"
 
-#include <c10/util/ApproximateClock.h>
 #include <libkineto.h>
+#include <output_base.h>
 #include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
+#include <unistd.h>
 
-#include <map>
+#include <exception>
 #include <memory>
-#include <mutex>
+#include <set>
+#include <string>
 #include <vector>
+
+#include "profiler/launches.h"
+#include "runtime/capture.h"
 
 namespace npu::kernel_trace {
 
@@ -18,30 +23,6 @@ std::atomic<bool> recording{false};
 namespace {
 
 using libkineto::ActivityType;
-
-struct Kernel {
-  const char* name;
-  uint64_t operation;  // the correlation id of the operator that launched it
-  Stream stream;
-  Event begin, end;
-};
-
-// A card's clock against the host's: an event that was over when the host's clock was read.
-struct Origin {
-  Event event{/*enable_timing=*/true};
-  int64_t host_ns = 0;
-};
-
-struct Trace {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<Kernel>> kernels;
-  std::map<c10::DeviceIndex, Origin> origins;
-};
-
-Trace& trace() {
-  static auto* one = new Trace;  // leaked: threads may outlive static destruction
-  return *one;
-}
 
 std::atomic<uint64_t> session_number{0};
 
@@ -55,20 +36,11 @@ std::vector<uint64_t>& operations() {
   return ids;
 }
 
-void remember_origin(Stream stream) {
-  std::lock_guard lock(trace().mutex);
-  const auto [entry, is_new] = trace().origins.try_emplace(stream.device_index());
-  if (!is_new) return;
-  entry->second.event.record(stream);
-  entry->second.event.synchronize();
-  entry->second.host_ns = c10::getTime();
-}
-
 class Session : public libkineto::IActivityProfilerSession {
  public:
   void start() override {
     status_ = libkineto::TraceStatus::RECORDING;
-    clear();
+    Launches::all().clear();
     session_number++;
     recording = true;
   }
@@ -82,24 +54,30 @@ class Session : public libkineto::IActivityProfilerSession {
   }
   void processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback linked, int64_t from,
                     int64_t to) override {
-    std::lock_guard lock(trace().mutex);
     buffer_ = std::make_unique<libkineto::CpuTraceBuffer>();
     buffer_->span = libkineto::TraceSpan(from, to, "npu");
-    buffer_->gpuOpCount = static_cast<int>(trace().kernels.size());
-    for (const auto& kernel : trace().kernels) {
+    std::set<std::pair<int, int64_t>> lanes;
+    auto& all = Launches::all();
+    all.for_each([&](Launch& launch) {
       try {
-        log(*kernel, logger, linked);
+        if (!launch.located) launch.end.synchronize();
+        all.locate(launch);
       } catch (const std::exception& error) {  // the launch has failed: the program hears of it where it waits
         errors_.emplace_back(error.what());
+        return;
       }
-    }
+      buffer_->gpuOpCount++;
+      log(launch, logger, linked);
+      lanes.emplace(launch.stream.device_index(), launch.stream.id());
+    });
+    name_lanes(lanes, logger, from);
   }
 
   std::vector<std::string> errors() override { return errors_; }
   std::unique_ptr<libkineto::DeviceInfo> getDeviceInfo() override { return nullptr; }
   std::vector<libkineto::ResourceInfo> getResourceInfos() override { return {}; }
   std::unique_ptr<libkineto::CpuTraceBuffer> getTraceBuffer() override {
-    clear();
+    Launches::all().clear();
     return std::move(buffer_);
   }
 
@@ -109,30 +87,65 @@ class Session : public libkineto::IActivityProfilerSession {
   }
 
  private:
-  void log(const Kernel& kernel, libkineto::ActivityLogger& logger,
+  // See Note [What the trace shows of a launch].
+  void log(const Launch& launch, libkineto::ActivityLogger& logger,
            const libkineto::getLinkedActivityCallback& linked) {
-    const auto nanoseconds = [](float milliseconds) { return static_cast<int64_t>(milliseconds * 1e6); };
-    const auto& origin = trace().origins.at(kernel.stream.device_index());
-    kernel.end.synchronize();
-    const int64_t start = origin.host_ns + nanoseconds(origin.event.elapsed_time(kernel.begin));
-    const int64_t duration = nanoseconds(kernel.begin.elapsed_time(kernel.end));
-    buffer_->emplace_activity(buffer_->span, ActivityType::CONCURRENT_KERNEL, kernel.name);
-    auto& activity = *buffer_->activities.back();
-    activity.startTime = start;
-    activity.endTime = start + duration;
-    activity.device = kernel.stream.device_index();
-    activity.resource = static_cast<int32_t>(kernel.stream.id());
-    activity.id = static_cast<int32_t>(kernel.operation);
-    activity.flow.id = static_cast<uint32_t>(kernel.operation);
-    activity.flow.type = libkineto::kLinkAsyncCpuGpu;
-    activity.linked = linked(activity.id);
-    activity.log(logger);
+    const bool queued = launch.run_end != 0;
+    auto& call = add(ActivityType::PRIVATEUSE1_RUNTIME, (queued ? "Enqueue@" : "AscendCL@") + std::string(launch.name),
+                     launch.call_begin, launch.call_end, launch, linked);
+    on_thread(call, launch.caller);
+    call.flow.start = 1;
+    call.log(logger);
+    if (queued) {
+      auto& run = add(ActivityType::PRIVATEUSE1_RUNTIME, "Dequeue@" + std::string(launch.name), launch.run_begin,
+                      launch.run_end, launch, linked);
+      on_thread(run, launch.runner);
+      run.flow = {};
+      run.log(logger);
+    }
+    const bool copy = launch.kind == Kind::copy;
+    auto& work = add(copy ? ActivityType::GPU_MEMCPY : ActivityType::CONCURRENT_KERNEL, launch.name,
+                     launch.device_begin, launch.device_end, launch, linked);
+    work.device = launch.stream.device_index();
+    work.resource = static_cast<int32_t>(launch.stream.id());
+    work.addMetadata("device", static_cast<int>(launch.stream.device_index()));
+    work.addMetadata("stream", launch.stream.id());
+    if (launch.traffic.bytes) work.addMetadata("bytes", launch.traffic.bytes);
+    if (copy) work.addMetadataQuoted("kind", launch.traffic.direction);
+    if (launch.kind == Kind::collective) work.addMetadataQuoted("group", launch.traffic.group);
+    if (launch.kind == Kind::graph) work.addMetadata("graph", 1);
+    work.log(logger);
   }
 
-  static void clear() {
-    std::lock_guard lock(trace().mutex);
-    trace().kernels.clear();
-    trace().origins.clear();
+  libkineto::GenericTraceActivity& add(ActivityType type, const std::string& name, int64_t begin, int64_t end,
+                                       const Launch& launch, const libkineto::getLinkedActivityCallback& linked) {
+    buffer_->emplace_activity(buffer_->span, type, name);
+    auto& activity = *buffer_->activities.back();
+    activity.startTime = begin;
+    activity.endTime = end;
+    activity.id = static_cast<int32_t>(launch.operation);
+    activity.flow.id = static_cast<uint32_t>(launch.correlation);
+    activity.flow.type = libkineto::kLinkAsyncCpuGpu;
+    activity.linked = linked(activity.id);
+    activity.addMetadata("correlation", launch.correlation);
+    return activity;
+  }
+
+  static void on_thread(libkineto::GenericTraceActivity& activity, int32_t thread) {
+    activity.device = static_cast<int32_t>(getpid());
+    activity.resource = thread;
+    activity.threadId = thread;
+  }
+
+  static void name_lanes(const std::set<std::pair<int, int64_t>>& lanes, libkineto::ActivityLogger& logger,
+                         int64_t time) {
+    int last = -1;
+    for (const auto& [device, stream] : lanes) {
+      if (device != last)
+        logger.handleDeviceInfo({device, device + libkineto::kExceedMaxPid, "npu", c10::str("NPU ", device)}, time);
+      last = device;
+      logger.handleResourceInfo({stream, stream, device, c10::str("Stream ", stream)}, time);
+    }
   }
 
   std::unique_ptr<libkineto::CpuTraceBuffer> buffer_;
@@ -155,29 +168,24 @@ class Profiler : public libkineto::IActivityProfiler {
 
  private:
   const std::string name_{"npu"};
-  const std::set<ActivityType> activities_{ActivityType::CONCURRENT_KERNEL};
+  const std::set<ActivityType> activities_{ActivityType::CONCURRENT_KERNEL, ActivityType::GPU_MEMCPY,
+                                           ActivityType::PRIVATEUSE1_RUNTIME};
 };
 
 REGISTER_PRIVATEUSE1_PROFILER(Profiler);
 
 }  // namespace
 
-void Span::begin(const char* name) {
-  const auto stream = current_stream();
-  remember_origin(stream);
-  begin_ = std::make_unique<Event>(/*enable_timing=*/true);
-  begin_->record(stream);
-  name_ = name;
+void Span::begin(const char* name, Kind kind, Stream stream, Traffic traffic) {
+  if (captures::of_stream(stream.handle()) != nullptr) return;  // nothing runs now; the replay is a launch
+  const uint64_t operation = operations().empty() ? 0 : operations().back();
+  exceptions_ = std::uncaught_exceptions();
+  launch_ = Launches::all().begin(name, kind, operation, stream, std::move(traffic));
 }
 
 void Span::end() noexcept {
   try {
-    const auto stream = current_stream();
-    auto kernel = std::make_unique<Kernel>(
-        Kernel{name_, operations().empty() ? 0 : operations().back(), stream, std::move(*begin_), Event(true)});
-    kernel->end.record(stream);
-    std::lock_guard lock(trace().mutex);
-    if (recording) trace().kernels.push_back(std::move(kernel));
+    Launches::all().end(launch_, std::uncaught_exceptions() > exceptions_);
   } catch (...) {  // a destructor: this launch is missing in the trace
   }
 }

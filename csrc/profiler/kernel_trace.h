@@ -1,9 +1,17 @@
-// Device times for torch.profiler with ProfilerActivity.PrivateUse1: while it records, each launch stands between two
-// events of its stream. A launch that is not recorded costs one load more.
+// Device times for torch.profiler with ProfilerActivity.PrivateUse1: while it records, whatever goes to the card stands
+// between two events of its stream. A launch that is not recorded costs one load more.
+//
+// Note [What the trace shows of a launch]
+// Three activities of kineto, which share the number under "correlation":
+// - on the card's lane of the stream, from event to event: the kernel, copy, collective or replayed graph;
+// - on the calling thread, PRIVATEUSE1_RUNTIME "AscendCL@...": the call itself, where the arrow to the card begins;
+// - at TASK_QUEUE_ENABLE 1 and 2, on the thread that ran the task, "Dequeue@...": the call is then called
+// "Enqueue@...". "External id" is the operator's, as for other devices.
 #pragma once
 
 #include <atomic>
-#include <memory>
+#include <cstdint>
+#include <string>
 
 #include "runtime/event.h"
 
@@ -11,24 +19,45 @@ namespace npu::kernel_trace {
 
 extern std::atomic<bool> recording;
 
-// Lives around one launch on the current stream. `name` is kept, not copied.
+enum class Kind : uint8_t { kernel, copy, collective, graph };
+
+// What a copy or a collective moves.
+struct Traffic {
+  uint64_t bytes = 0;
+  const char* direction = nullptr;  // of a copy: "HtoD"
+  std::string group;                // of a collective: the communicator
+};
+
+struct Launch;
+
+// Lives around one launch. `name` is kept, not copied.
 class Span {
  public:
-  explicit Span(const char* name) {
-    if (C10_UNLIKELY(recording.load(std::memory_order_relaxed))) begin(name);
+  explicit Span(const char* name, Kind kind = Kind::kernel) {
+    if (C10_UNLIKELY(recording.load(std::memory_order_relaxed))) begin(name, kind, current_stream(), {});
+  }
+  // `traffic` is called when the launch is recorded.
+  template <typename Describe>
+  Span(const char* name, Kind kind, Stream stream, Describe&& traffic) {
+    if (C10_UNLIKELY(recording.load(std::memory_order_relaxed))) begin(name, kind, stream, traffic());
   }
   ~Span() {
-    if (C10_UNLIKELY(name_ != nullptr)) end();
+    if (C10_UNLIKELY(launch_ != nullptr)) end();
   }
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
 
  private:
-  void begin(const char* name);
+  void begin(const char* name, Kind kind, Stream stream, Traffic traffic);
   void end() noexcept;
 
-  const char* name_ = nullptr;
-  std::unique_ptr<Event> begin_;
+  Launch* launch_ = nullptr;
+  int exceptions_ = 0;  // under way when it began
 };
+
+// Appends one line for each launch that is over and was not written yet: name, kind, card, stream, begin and duration
+// in nanoseconds, operator, correlation, bytes, direction or group, separated by tabs. What a killed program leaves
+// behind. Returns the number of lines; -1 when the file takes no more, with errno set. Never waits for the card.
+int64_t write_finished(int file);
 
 }  // namespace npu::kernel_trace

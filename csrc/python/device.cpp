@@ -101,6 +101,15 @@ void bind_device(py::module_& module) {
   module.def("why_unavailable", wrap_pybind_function(&acl::why_unavailable));
   module.def("is_softnpu", wrap_pybind_function([] { return acl::provider() == acl::Provider::softnpu; }));
   module.def("runtime_path", wrap_pybind_function(&acl::path));
+  module.def("missing_functions", wrap_pybind_function([] {  // of those that a provider may lack
+               const auto& api = acl::api();
+               std::vector<std::string> names;
+#define NPU_ADD_IF_MISSING(name) \
+  if (!api.name) names.emplace_back(#name);
+               NPU_ACL_OPTIONAL(NPU_ADD_IF_MISSING)
+#undef NPU_ADD_IF_MISSING
+               return names;
+             }));
   module.def("get_soc_name", wrap_pybind_function(&get_soc_name));
   module.def("cann_version", wrap_pybind_function(&cann_version));
   module.def("is_initialized", &is_initialized);

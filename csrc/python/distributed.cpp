@@ -78,7 +78,8 @@ void bind_classes(py::module_& parent) {
           [](ProcessGroupHCCL& self) {
             return c10::static_intrusive_pointer_cast<ProcessGroupHCCL::Options>(self.getBackendOptions());
           })
-      .def("get_hccl_comm_name", &ProcessGroupHCCL::comm_name, py::arg("device"), Release())
+      .def("get_hccl_comm_name", &ProcessGroupHCCL::comm_name, py::arg("device"), py::arg("init_comm") = true,
+           Release())
       .def("allgather_uneven", &ProcessGroupHCCL::allgather_uneven, py::arg("output"), py::arg("input"),
            py::arg("output_split_sizes"), py::arg("async_op"), Release())
       .def("reduce_scatter_uneven", &ProcessGroupHCCL::reduce_scatter_uneven, py::arg("output"), py::arg("input"),

@@ -18,6 +18,7 @@ PYBIND11_MODULE(_C, module) {
   using namespace npu::python;
   module.attr("version") = NPU_VERSION;
   npu::set_without_gil(&without_gil);
+  bind_captured_call(module);
   bind_device(module);
   bind_distributed(module);
   bind_event(module);
@@ -25,7 +26,9 @@ PYBIND11_MODULE(_C, module) {
   bind_memory(module);
   bind_ops(module);
   bind_options(module);
+  bind_profiler(module);
   bind_recovery(module);
   bind_random(module);
+  bind_sharing(module);
   bind_stream(module);
 }

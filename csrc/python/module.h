@@ -10,6 +10,7 @@ namespace npu::python {
 
 namespace py = pybind11;
 
+void bind_captured_call(py::module_& module);
 void bind_device(py::module_& module);
 void bind_distributed(py::module_& module);
 void bind_event(py::module_& module);
@@ -17,8 +18,10 @@ void bind_graph(py::module_& module);
 void bind_memory(py::module_& module);
 void bind_ops(py::module_& module);
 void bind_options(py::module_& module);
+void bind_profiler(py::module_& module);
 void bind_recovery(py::module_& module);
 void bind_random(py::module_& module);
+void bind_sharing(py::module_& module);
 void bind_stream(py::module_& module);
 
 // Runs the body of a CPython function with torch's translation of C++ errors and warnings.

@@ -21,6 +21,7 @@
 #include "hostility.h"
 #include "huge_pages.h"
 #include "red_zone.h"
+#include "share.h"
 #include "stream.h"
 #include "window.h"
 
@@ -149,9 +150,9 @@ void check_red_zone(const Region& region) {
          reinterpret_cast<void*>(region.begin), damage, region.bytes);
 }
 
-void return_plain(const Region& region) {
+void return_plain(const Region& region, bool keep_pages = false) {
   CardFile& file = file_of(region.card);
-  punch(file.fd, file_offset(region), region.span + region.behind);
+  if (!keep_pages) punch(file.fd, file_offset(region), region.span + region.behind);
   discharge(region.card, region.span);
   std::unique_lock lock(memory().mutex);
   count_use(file, -static_cast<ptrdiff_t>(region.span));
@@ -227,7 +228,8 @@ void deallocate_all(int card) {
       memory().regions.erase(it);
       memory().generation.fetch_add(1, std::memory_order_release);
     }
-    return_plain(region);
+    // A process that ends leaves the pages that others map to them: the kernel frees them with the last mapping.
+    return_plain(region, is_published(file_of(card).fd, file_offset(region), region.span));
   }
 }
 

@@ -48,6 +48,17 @@ struct Imports {
   std::map<uint64_t, Import> by_share;
 };
 
+// Of this process, by share.
+struct Published {
+  std::mutex mutex;
+  std::map<uint64_t, SharedPages> pages;
+};
+
+Published& published() {
+  static Published* const p = new Published;
+  return *p;
+}
+
 Imports& imports() {
   static Imports* const i = new Imports;
   return *i;
@@ -120,7 +131,16 @@ uint64_t publish(const SharedPages& pages, bool anyone) {
   if (getrandom(&share, sizeof share, 0) != sizeof share)
     fail(ACL_ERROR_RT_IPC_ERROR, "getrandom: %s", strerror(errno));
   write_note(share, note, O_CREAT | O_EXCL);
+  std::lock_guard<std::mutex> lock(published().mutex);
+  published().pages[share] = pages;
   return share;
+}
+
+bool is_published(int fd, size_t offset, size_t bytes) {
+  std::lock_guard<std::mutex> lock(published().mutex);
+  for (const auto& [share, pages] : published().pages)
+    if (pages.fd == fd && pages.offset < offset + bytes && offset < pages.offset + pages.bytes) return true;
+  return false;
 }
 
 void allow(uint64_t share, const int32_t* pids, size_t count) {
@@ -135,6 +155,10 @@ void allow(uint64_t share, const int32_t* pids, size_t count) {
 }
 
 void unpublish(uint64_t share) noexcept {
+  {
+    std::lock_guard<std::mutex> lock(published().mutex);
+    published().pages.erase(share);
+  }
   if (records().shared()) unlinkat(records().folder_fd(), note_name(share).c_str(), 0);
 }
 

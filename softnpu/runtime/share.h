@@ -19,6 +19,7 @@ struct SharedPages {
 uint64_t publish(const SharedPages& pages, bool anyone);
 void allow(uint64_t share, const int32_t* pids, size_t count);
 void unpublish(uint64_t share) noexcept;
+bool is_published(int fd, size_t offset, size_t bytes);  // whether a share of this process overlaps the range
 
 // Pages another process (or this one) published, with a new descriptor. Throws Failure(507022).
 SharedPages open_share(uint64_t share);

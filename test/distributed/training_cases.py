@@ -17,6 +17,7 @@ CASES = [
     "ddp_no_sync",
     "ddp_comm_hook",
     "ddp_join",
+    "compiled",
     "ddp_amp",
     "fsdp2_amp",
     "zero_optimizer",
@@ -268,6 +269,22 @@ def sharded(name, forward=contextlib.nullcontext):
     fully_shard(model)
     train(model, name, forward=forward)
     return {key: getattr(value, "full_tensor", lambda v=value: v)() for key, value in model.state_dict().items()}
+
+
+def compiled():
+    """torch.compile inside of DDP, around it, and of a sharded model: captured graphs between the collectives."""
+    from torch.distributed.fsdp import fully_shard
+
+    expected = train_alone("gpt").state_dict()
+    counters = torch._dynamo.utils.counters
+    for wrap in (lambda m: DistributedDataParallel(torch.compile(m)), lambda m: torch.compile(DistributedDataParallel(m)),
+                 lambda m: torch.compile(fully_shard(m))):
+        torch._dynamo.reset()
+        counters.clear()
+        model = build("gpt").npu()
+        train(wrap(model), "gpt")
+        same({key: getattr(value, "full_tensor", lambda v=value: v)() for key, value in model.state_dict().items()}, expected)
+        assert counters["npu"]["graphs"] > 0, wrap
 
 
 def fsdp2(name):

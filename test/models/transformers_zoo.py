@@ -51,6 +51,28 @@ def whisper():
     return hf.WhisperForConditionalGeneration(config)
 
 
+def qwen3():
+    return hf.Qwen3ForCausalLM(hf.Qwen3Config(vocab_size=64, max_position_embeddings=64, num_key_value_heads=2, head_dim=8, **SIZES))
+
+
+def mixtral():
+    return hf.MixtralForCausalLM(hf.MixtralConfig(vocab_size=64, max_position_embeddings=64, num_key_value_heads=2, num_local_experts=4,
+                                                  **SIZES))
+
+
+def convnext():
+    return hf.ConvNextForImageClassification(hf.ConvNextConfig(hidden_sizes=[8, 16, 32, 64], depths=[1, 1, 2, 1], num_labels=10))
+
+
+def clip():
+    text_part = {**SIZES, "vocab_size": 64, "max_position_embeddings": 16, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
+    return hf.CLIPModel(hf.CLIPConfig(text_config=text_part, vision_config={**SIZES, "image_size": 32, "patch_size": 8}, projection_dim=16))
+
+
+def pairs(g):
+    return torch.randint(4, 64, (4, 12), generator=g), torch.randn(4, 3, 32, 32, generator=g)
+
+
 def pictures(g):
     return torch.randn(4, 3, 32, 32, generator=g), torch.randint(10, (4,), generator=g)
 
@@ -66,4 +88,8 @@ NETWORKS = [] if hf is None else [
     Network("vit", vit, pictures, lambda m, b: m(pixel_values=b[0], labels=b[1]).loss),
     Network("t5", t5, text(), language_loss),
     Network("whisper", whisper, sounds, lambda m, b: m(input_features=b[0], labels=b[1]).loss),
+    Network("qwen3", qwen3, text(), language_loss),
+    Network("mixtral", mixtral, text(), language_loss),
+    Network("convnext", convnext, pictures, lambda m, b: m(pixel_values=b[0], labels=b[1]).loss),
+    Network("clip", clip, pairs, lambda m, b: m(input_ids=b[0], pixel_values=b[1], return_loss=True).loss),
 ]

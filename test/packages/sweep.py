@@ -28,6 +28,7 @@ PACKAGES = {
     # Its models are generated from this transformers.
     "veomni": ("run_veomni.py", ["transformers==5.9.0", "accelerate", "diffusers==0.37.0"], []),
     "mindstudio-probe": ("run_msprobe.py", [], []),
+    "msprof-analyze": ("run_msprof_analyze.py", [], []),
 }
 
 

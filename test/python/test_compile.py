@@ -1,4 +1,4 @@
-"""torch.compile on npu modules: eager backends exactly, the default backend eagerly and with one reason."""
+"""torch.compile on npu modules: eager backends exactly, the default backend with captured graphs."""
 
 import warnings
 
@@ -31,23 +31,83 @@ def test_eager_backends(backend):
         torch.testing.assert_close(a, b)
 
 
-def test_default_backend_runs_eagerly_with_one_reason(check):
+def test_default_backend_captures_and_says_nothing():
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    net = network()
+    compiled = torch.compile(net)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "The AccumulateGrad node")
+        for rows in (4, 4, 6, 6, 8, 8, 4):  # the third size makes the sizes symbolic
+            x = torch.randn(rows, 8, device="npu")
+            assert torch.equal(compiled(x), net(x))
+            for a, b in zip(gradients(compiled, net, x), gradients(net, net, x)):
+                torch.testing.assert_close(a, b)
+    assert torch._dynamo.utils.counters["npu"]["replays"] > 0
+
+
+def test_small_graphs_run_eagerly_with_one_reason(check):
     printed = check("""
 import warnings
-from torch import nn
-net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)).npu()
-compiled = torch.compile(net)
 with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    for rows in (4, 4, 6):
-        x = torch.randn(rows, 8, device="npu")
-        assert torch.equal(compiled(x), net(x))
+    warnings.simplefilter("default")
+    for function in (lambda t: t.sin() + 1, lambda t: t[1:], lambda t: t * 2):
+        compiled, x = torch.compile(function), torch.randn(4, device="npu", requires_grad=True)
+        assert torch.equal(compiled(x), function(x))
         compiled(x).sum().backward()
-    other = torch.compile(lambda t: t.sin() + 1)
-    assert torch.equal(other(x), x.sin() + 1)
-print([str(w.message) for w in caught if "Inductor" in str(w.message)])
+print([str(w.message) for w in caught])
+print(torch._dynamo.utils.counters["npu"])
 """)
-    assert printed.count("run eagerly") == 1
+    assert printed.count("fewer than 4 operators") == 1 and "'small graphs': 3" in printed
+
+
+@pytest.mark.parametrize("options", [{"mode": "max-autotune-no-cudagraphs"}, {"options": {"triton.cudagraphs": False}}])
+def test_graphs_can_be_switched_off(options):
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    net, x = network(), torch.randn(4, 8, device="npu")
+    compiled = torch.compile(net, **options)
+    for _ in range(3):
+        assert torch.equal(compiled(x), net(x))
+    counters = torch._dynamo.utils.counters["npu"]
+    assert (counters["captures"], counters["eager runs"]) == (0, 3)
+
+
+def test_exported_programs_run():
+    net, x = network().eval(), torch.randn(4, 8, device="npu")
+    program = torch.export.export(net, (x,), dynamic_shapes=({0: torch.export.Dim("rows", min=2)},))
+    other = torch.randn(7, 8, device="npu")
+    torch.testing.assert_close(program.module()(other), net(other))
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_compiled_functions_are_saved_and_loaded(check, tmp_path, trains):
+    """In another process, too: with upstream's aot_compile."""
+    program = f"""
+import sys, torch._dynamo
+trains, path = {trains}, {str(tmp_path / "function")!r}
+def function(x, weight):
+    return ((x @ weight).relu() @ weight).sin().exp()
+torch.manual_seed(0)
+x, weight = torch.randn(4, 4).npu(), torch.randn(4, 4).npu().requires_grad_(trains)
+"""
+    check(program + """
+with torch.set_grad_enabled(trains):
+    torch.compile(function, fullgraph=True).aot_compile(((x, weight), {})).save_compiled_function(path)
+""")
+    printed = check(program + """
+with open(path, "rb") as file:
+    loaded = torch.compiler.load_compiled_function(file)
+for _ in range(6):
+    with torch.set_grad_enabled(trains):
+        result, wanted = loaded(x, weight), function(x, weight)
+    assert torch.equal(result, wanted)
+    if trains:
+        assert torch.equal(*(torch.autograd.grad(each.sum(), weight)[0] for each in (result, wanted)))
+print(torch._dynamo.utils.counters["npu"]["replays"])
+""")
+    assert int(printed) >= 2 * (1 + trains)
 
 
 def test_fake_tensors_have_the_real_shapes():
@@ -74,7 +134,7 @@ def test_graph_breaks_are_not_errors():
         assert torch.equal(torch.compile(step, backend="aot_eager")(x), step(x))
 
 
-@pytest.mark.filterwarnings("ignore:torch.compile. Inductor has no code generator")
+@pytest.mark.filterwarnings("ignore:torch.compile. a graph is not captured")
 @pytest.mark.parametrize(
     "function",
     [
@@ -111,8 +171,8 @@ def test_a_compile_worker_answers_without_the_card(monkeypatch):
     worker = device_interface.get_interface_for_device("npu").Worker
     monkeypatch.setattr(device_interface, "caching_worker_current_devices", current := {})
     monkeypatch.setattr(device_interface, "caching_worker_device_properties", properties := {})
-    monkeypatch.setitem(vars(__import__("torch_npu.npu._dynamo", fromlist=["_"])), "caching_worker_current_devices", current)
-    monkeypatch.setitem(vars(__import__("torch_npu.npu._dynamo", fromlist=["_"])), "caching_worker_device_properties", properties)
+    monkeypatch.setitem(vars(__import__("torch_npu.dynamo.interface", fromlist=["_"])), "caching_worker_current_devices", current)
+    monkeypatch.setitem(vars(__import__("torch_npu.dynamo.interface", fromlist=["_"])), "caching_worker_device_properties", properties)
     assert worker.current_device() == torch.npu.current_device()
     worker.set_device(1)
     assert worker.current_device() == 1

@@ -1,9 +1,12 @@
 """Limits of cores: once in a process, and with the calls that the official client was seen to make."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
+
+from torch_npu.npu import core_limits
 
 
 def test_limits_are_what_was_set_once(check):
@@ -79,3 +82,54 @@ assert n.get_stream_limit(limited) == {"cube_core_num": 24, "vector_core_num": 4
 def test_bad_limits_of_streams_are_named(call, error, words):
     with pytest.raises(error, match=words):
         call(torch.npu, torch.npu.Stream())
+
+
+def test_one_of_two_numbers_is_left_as_it_is(monkeypatch):
+    """Each by itself; 1 is the least and -1 none; a refused call does not count as the one that is allowed."""
+    n, last = torch.npu, torch.npu.device_count() - 1
+    for given, found in (((1,), (1, 48)), ((-1, 1), (24, 1)), ((24, -1), (24, 48)), ((7, 8), (7, 8))):
+        monkeypatch.setattr(core_limits, "_was_set", False)
+        with pytest.raises(ValueError, match="cube_num must be"):
+            n.set_device_limit(last, 0)
+        n.set_device_limit(last, *given)
+        assert tuple(n.get_device_limit(last).values()) == found
+        with pytest.raises(RuntimeError, match="once in a process"):
+            n.set_device_limit(last, 3)
+        monkeypatch.setattr(core_limits, "_was_set", False)
+        n.set_device_limit(last, 24, 48)
+
+
+@pytest.mark.parametrize(("device", "error"), [(-1, AssertionError), (True, TypeError), (1.0, TypeError), (None, TypeError)])
+def test_bad_cards_are_named(device, error):
+    words = "Invalid device id" if error is AssertionError else f"device must be an int, but got {type(device).__name__}"
+    with pytest.raises(error, match=words):
+        torch.npu.get_device_limit(device)
+    with pytest.raises(AssertionError, match="Invalid device id"):
+        torch.npu.get_device_limit(torch.npu.device_count())
+
+
+def test_limits_of_a_stream_by_themselves():
+    n, stream = torch.npu, torch.npu.Stream()
+    for given, found in (({"cube_num": 1}, (1, 48)), ({"vector_num": 1}, (1, 1)), ({"cube_num": 24, "vector_num": -1}, (24, 1))):
+        n.set_stream_limit(stream, **given)
+        assert tuple(n.get_stream_limit(stream).values()) == found
+    n.reset_stream_limit(stream)
+    assert n.get_stream_limit(stream) == n.get_device_limit(0)
+    for given in ((True,), (-1, True), (-2,), (0,)):
+        with pytest.raises((TypeError, ValueError), match="cube_num must be|vector_num must be"):
+            n.set_stream_limit(stream, *given)
+
+
+def test_the_time_limit_of_operators(monkeypatch):
+    """In microseconds, on a card that is open: opening it sets a limit of its own."""
+    given = []
+    monkeypatch.setattr(core_limits, "_C", SimpleNamespace(set_op_timeout_us=lambda time: given.append(("limit", time))))
+    card = SimpleNamespace(current_device=lambda: 1, set_device=lambda card: given.append(("card", card)))
+    monkeypatch.setattr(core_limits, "devices", card)
+    torch.npu.set_op_timeout_ms(0)
+    torch.npu.set_op_timeout_ms(250)
+    assert given == [("card", 1), ("limit", 0), ("card", 1), ("limit", 250000)]
+    for timeout, error, words in ((True, TypeError, "timeout must be an int, but got bool"), ("1", TypeError, "but got str"),
+                                  (-1, ValueError, "timeout must not be negative, got -1")):
+        with pytest.raises(error, match=words):
+            torch.npu.set_op_timeout_ms(timeout)

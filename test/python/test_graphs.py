@@ -189,7 +189,8 @@ def test_operators_that_take_their_state_from_the_host_say_so():
 
 
 def test_streams_join_through_events():
-    x, side = torch.ones(4, device="npu"), torch.npu.Stream()
+    x, (first, second) = torch.ones(4, device="npu"), (torch.npu.Stream(), torch.npu.Stream())
+    side = first if first != torch.npu.graph.default_capture_stream else second  # streams come from a pool, and again
 
     def work():
         current = torch.npu.current_stream()
@@ -327,6 +328,61 @@ def test_memory_comes_back_when_graphs_die():
     gc.collect()
     torch.npu.empty_cache()
     assert torch.npu.memory_reserved() == before
+
+
+def test_captures_leave_nothing_behind_on_the_host(check):
+    grown = int(check("""
+def resident():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))
+
+x = torch.ones(64, device="npu")
+def captures(count):
+    for _ in range(count):
+        graph = torch.npu.NPUGraph()
+        with torch.npu.graph(graph):
+            y = (x * 2 + 1).sum()
+        graph.replay()
+captures(100)
+before = resident()
+captures(300)
+print(resident() - before)
+"""))
+    assert grown < 3000  # kB; a capture has a pool of pinned memory, whose tables alone are 32
+
+
+def test_pinned_memory_of_a_capture_is_its_own():
+    x = torch.ones(4, device="npu")
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        host = torch.empty(4, pin_memory=True)
+        y = x * 3
+    place = host.data_ptr()
+    del host
+    others = [torch.zeros(4, pin_memory=True) for _ in range(4)]
+    assert place not in {other.data_ptr() for other in others}
+    graph.replay()
+    assert y.tolist() == [3] * 4
+    del graph
+    torch.npu.host_empty_cache()
+
+
+def test_a_replay_after_an_input_was_freed_is_refused_by_a_strict_card(check):
+    printed = check("""
+x = torch.ones(1 << 20, device="npu")
+graph = torch.npu.NPUGraph()
+with torch.npu.graph(graph):
+    y = x * 2
+del x
+torch.npu.empty_cache()
+try:
+    graph.replay()
+    torch.npu.synchronize()
+except RuntimeError as error:
+    print(error)
+print((torch.ones(2).npu() + 1).tolist())
+""", SOFTNPU_STRICT="1")
+    assert "aclnnMul" in printed and "is not an address in live device memory" in printed and "[2.0, 2.0]" in printed
 
 
 def test_threads_capture_beside_each_other():

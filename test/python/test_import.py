@@ -70,10 +70,11 @@ for key in sorted(changed): print(*key)
     assert process.returncode == 0, process.stderr
     changed = [line for line in process.stdout.splitlines() if not line.split()[-1].startswith("_abc")]
     ours = {"torch.Tensor __dlpack_device__", "torch._tensor.Tensor __dlpack_device__",
+            "torch.Tensor __dlpack__", "torch._tensor.Tensor __dlpack__",
             "torch.nn.parallel.data_parallel.DataParallel __init__",
             "torch.distributed.distributed_c10d.BackendConfig __init__",
             "torch._tensor_str get_summarized_data", "torch._tensor_str._Formatter __init__",
-            "torch.amp.grad_scaler.GradScaler unscale_",
+            "torch.amp.grad_scaler.GradScaler unscale_", "torch.cuda _lazy_init",
             "torch.nn.parallel.distributed.DistributedDataParallel _check_comm_hook"}  # fmt: skip
     registration = {"_privateuse1_backend_name", "__repr__", "__str__", "name", "_extra_dispatch_table"}
     assert {line for line in changed if line.split()[-1] not in registration} <= ours, changed

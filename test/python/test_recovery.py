@@ -4,6 +4,7 @@ import ctypes
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -262,3 +263,64 @@ def test_tensors_and_storages_are_told_apart():
         _recovery.check_npu_storage_is_safe(torch.ones(1))
 
 
+
+
+class Backend:
+    def __init__(self):
+        self.calls = []
+
+    def pause(self):
+        self.calls.append("pause")
+
+    def resume(self):
+        self.calls.append("resume")
+
+
+def test_groups_that_watch_their_work_pause_while_the_card_is_stopped(monkeypatch, level):
+    import torch.distributed.distributed_c10d as c10d
+
+    class Group:
+        def __init__(self, device, backend):
+            self._device_types, self.backend = [torch.device(device)], backend
+
+        def _get_backend(self, device):
+            assert device == torch.device("npu")
+            return self.backend
+
+    watching, other = Backend(), Backend()
+    groups = {Group("npu", watching): 1, Group("cpu", other): 2, Group("npu", object()): 3}
+    monkeypatch.setattr(c10d, "_world", SimpleNamespace(pg_map=groups))
+    assert torch.npu.stop_device(0) == 0 and watching.calls == ["pause"]
+    torch.npu.restart_device(0)
+    assert watching.calls == ["pause", "resume"]
+    monkeypatch.setattr(_recovery._C, "stop_device", lambda device: False)
+    assert torch.npu.stop_device(0) == 1 and watching.calls == ["pause", "resume"] * 2 and other.calls == []
+
+
+def test_the_last_card_and_what_is_behind_it(level):
+    assert torch.npu.check_uce_in_memory(torch.npu.device_count() - 1) == 0
+    with pytest.raises(ValueError, match=f"this process sees {torch.npu.device_count()}"):
+        torch.npu.check_uce_in_memory(torch.npu.device_count())
+    with pytest.raises(ValueError, match="device_id"):
+        _recovery.mark_all_npu_tensor_unsafe(-1)
+
+
+def test_streams_are_kept_unless_all_is_rebuilt(level):
+    x = torch.ones(4).npu()
+    handle = torch.npu.current_stream().npu_stream
+    _recovery.set_npu_tensor_unsafe_check_flag(False)
+    torch.npu.restart_device(0)
+    assert torch.npu.current_stream().npu_stream == handle and _recovery.get_npu_tensor_unsafe_check_flag() is False
+    torch.npu.restart_device(0, True)
+    assert _recovery.get_npu_tensor_unsafe_check_flag() is True and _recovery.check_npu_tensor_is_safe(x) is False
+    assert _recovery.check_npu_storage_is_safe(x.storage()) is False
+    _recovery.update_npu_storage_to_safe(x.storage())
+    assert _recovery.check_npu_tensor_is_safe(x) is True and x.tolist() == [1] * 4
+
+
+def test_the_stress_test_is_refused_with_what_to_do_instead(level):
+    for given in ((), ("aic",), ("hccs",)):
+        with pytest.raises(NotImplementedError, match="ascend-dmi"):
+            torch.npu.stress_detect(*given)
+    with pytest.raises(ValueError, match='detect_type must be "aic" or "hccs", got \'x\''):
+        torch.npu.stress_detect("x")

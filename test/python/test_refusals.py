@@ -12,6 +12,7 @@ import torch
 
 import torch_npu  # noqa: F401
 from torch_npu import contrib, optim
+from torch_npu.contrib._transfer import environment
 from torch_npu.migrate import edits, project
 
 npu = torch.ops.npu
@@ -79,6 +80,11 @@ def pipeline(**options):
         return torch_npu.distributed.pipelining.pipeline("a module", (1,), {"b": 2}, "spec", "policy", **options)
 
 
+def pairs(*shape):
+    """Boxes, and as many of another shape."""
+    return list(contrib.function.npu_bbox_coder_encode_yolo(card(*shape) + 1, card(2, 4) + 2, 3.0).shape)
+
+
 # function, arguments that are refused, exception, words, arguments that are not, and what they give
 ROWS = [
     (contrib.npu_fast_condition_index_put, lambda: (card(2), card(2).int(), 3.0), TypeError, "condition must be bool, not torch.int32",
@@ -117,6 +123,16 @@ ROWS = [
     (torch.npu.FloatStorage._new_shared_filename, lambda: (b"", b"", 1), RuntimeError, "_new_shared_filename: Not available", None, None),
     (lambda: optim.NpuFusedOptimizerBase([torch.nn.Parameter(card(2))], {}).update({}, None), lambda: (), NotImplementedError, "", None,
      None),
+    (pairs, lambda: (3, 4), ValueError, "boxes come in pairs of shape [n, 4], not [3, 4] and [2, 4]", lambda: (2, 4), [2, 4]),
+    (pairs, lambda: (2, 5), ValueError, "boxes come in pairs of shape [n, 4], not [2, 5] and [2, 4]", None, None),
+    (environment._on_npu, lambda: ("PYTORCH_CUDA_ALLOC_CONF", "backend:x"), ValueError, "chooses one of CUDA's allocators, and npu has one",
+     lambda: ("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:2"), "max_split_size_mb:2"),
+    (environment._on_npu, lambda: ("CUDA_VISIBLE_DEVICES", "GPU-1"), ValueError, "names GPUs by UUID",
+     lambda: ("CUDA_VISIBLE_DEVICES", "1,0"), "1,0"),
+    (environment._on_npu, lambda: ("CUDA_VISIBLE_DEVICES", "a"), ValueError, "names GPUs by UUID",
+     lambda: ("OTHER", "backend:a"), "backend:a"),
+    (torch_npu.utils.get_cann_version, lambda: ("cann",), ValueError, "module must be one of CANN, RUNTIME", lambda: ("DRIVER",),
+     torch_npu.utils.get_cann_version()),
     (overlapping, lambda: (2,), ValueError, "two edits overlap at byte 2: 'y'", lambda: (3,), b"xyf"),
     (converted, lambda: ("/sources/a/b", "/sources/a"), project.Refusal, "the input lies inside the output /sources/a", None, None),
     (converted, lambda: ("/sources/a", "/sources/a"), project.Refusal, "the output /sources/a lies inside the input", None, None),

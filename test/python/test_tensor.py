@@ -222,6 +222,22 @@ def test_item_tolist_and_bool():
         x.item()
 
 
+def test_dlpack_makes_the_consumers_stream_wait():
+    consumer = torch.npu.Stream()
+    x = torch.zeros(1 << 16, device="npu")
+    for _ in range(20):
+        x.add_(1)
+    capsule = x.__dlpack__(stream=consumer.npu_stream)
+    with torch.npu.stream(consumer):
+        y = torch.utils.dlpack.from_dlpack(capsule) * 1
+    consumer.synchronize()
+    assert y.min().item() == y.max().item() == 20
+    with pytest.raises(BufferError, match="must be the address of an aclrtStream"):
+        x.__dlpack__(stream=0)
+    with pytest.raises(RuntimeError):
+        x.__dlpack__(stream=8)
+
+
 def test_dlpack():
     x = torch.arange(6.0).npu()
     kind, index = x.__dlpack_device__()

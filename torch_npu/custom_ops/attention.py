@@ -102,7 +102,10 @@ def _kept(mask, probs):
 def npu_multi_head_attention_backward(query, key, value, query_weight, key_weight, value_weight, out_proj_weight, query_bias, key_bias,
                                       value_bias, out_proj_bias, query_res, key_res, value_res, attn_scores, attn_res, context, y_grad,
                                       dropout_mask, attn_head_num, attn_dim_per_head, src_len, tgt_len, dropout_prob, softmax_use_float):
-    """Gradients of the weights (query, key, value, output), of query, key, value, and of the four biases, [1, hidden]."""
+    """Gradients of the weights (query, key, value, output), of query, key, value, and of the four biases, [1, hidden].
+
+    query_bias, key_bias, value_bias, out_proj_bias, src_len and softmax_use_float are not needed: the saved results have their effect.
+    """
     d_context = (y_grad @ out_proj_weight).view(-1, tgt_len, attn_head_num, attn_dim_per_head).transpose(1, 2)
     d_value = attn_res.transpose(-1, -2) @ d_context
     kept = _kept(dropout_mask, attn_scores).to(attn_scores.dtype)

@@ -143,7 +143,7 @@ def npu_anchor_response_flags(self, featmap_size, stride, num_base_anchors):
 
 
 def npu_yolo_boxes_encode(self, gt_bboxes, stride, performance_mode=False):
-    """Shift of the centre within the cell, in (0, 1), and logarithm of the ratio of sides."""
+    """Shift of the centre within the cell, in (0, 1), and logarithm of the ratio of sides. performance_mode is the precise one always."""
     tiny = 1e-6
     centre, side = (self[:, :2] + self[:, 2:]) / 2, self[:, 2:] - self[:, :2]
     truth, truth_side = (gt_bboxes[:, :2] + gt_bboxes[:, 2:]) / 2, gt_bboxes[:, 2:] - gt_bboxes[:, :2]

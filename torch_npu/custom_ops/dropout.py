@@ -24,7 +24,7 @@ def packed(kept):
 
 
 def npu_dropout_gen_mask(size, p, *, dtype=None, layout=None, device=None, pin_memory=None):
-    """A packed mask; a bit is one with probability 1 - p."""
+    """A packed mask; a bit is one with probability 1 - p. It is uint8 and strided: dtype, layout and pin_memory say nothing of it."""
     return packed(torch.rand(torch.Size(size).numel(), device=device) >= p)
 
 

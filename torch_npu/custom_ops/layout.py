@@ -7,10 +7,12 @@ from torch_npu.custom_ops import refuse
 
 
 def npu_transpose(self, perm, require_contiguous=True):
+    """The result is contiguous whatever require_contiguous says, which is about the input of the official kernel."""
     return self.permute(perm).contiguous()
 
 
 def npu_reshape(self, shape, can_refresh=False):
+    """A copy, also with can_refresh, which permits the official kernel to change the input."""
     return self.reshape(shape).clone()
 
 

@@ -36,7 +36,7 @@ def _first(mask, count: int):
 
 
 def npu_nms_v4(self, scores, max_output_size, iou_threshold, scores_threshold, pad_to_max_output_size=False):
-    """(numbers of the surviving boxes by falling score, filled up with zeros; how many)."""
+    """(numbers of the surviving boxes by falling score, filled up with zeros, pad_to_max_output_size or not; how many)."""
     count = int(max_output_size)
     best, order = scores.sort(descending=True)
     passed = best > scores_threshold

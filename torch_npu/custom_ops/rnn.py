@@ -66,7 +66,8 @@ def _split(weight, input):
 def npu_lstm(input, weight, bias, seq_mask, h, c, has_biases, num_layers, dropout, train, bidirectional, batch_first, flag_seq, direction):
     """One layer over [steps, batch, inputs], backwards in time if `direction`; the weight has the rows of the inputs, then of the states.
 
-    seq_mask [steps, batch, hidden] counts if flag_seq.
+    seq_mask [steps, batch, hidden] counts if flag_seq. It is this layer alone that has_biases, num_layers, dropout, train, bidirectional
+    and batch_first of a network do not change.
     """
     return _lstm(input, *_split(weight, input), bias, h[0], c[0], _order(len(input), direction), seq_mask if flag_seq else None)
 
@@ -79,13 +80,14 @@ def npu_lstm_data(input, batch_sizes, weight, bias, seq_mask, h, c, has_biases, 
 
 
 def npu_lstm_backward(grady, gradh, gradc, input, weight, bias, hx, cx, y_output, h_output, c_output, i, j, f, o, tanhc):
+    """Gradients of input, weight, bias (whose value does not matter), h and c."""
     return _joined(_lstm_backward((grady, gradh, gradc), input, *_split(weight, input), hx[0], cx[0],
                                   (y_output, h_output, c_output, i, j, f, o, tanhc), _order(len(input), False)))
 
 
 def npu_lstm_data_backward(grady_opt, gradh_opt, gradc_opt, input, batch_sizes, weight, bias, init_h, init_c, y, h, c, i, j, f, o, tanhc,
                            flag_direction):
-    """batch_sizes has the number of sequences that are as long as each step; they are sorted by their lengths."""
+    """batch_sizes has the number of sequences that are as long as each step; they are sorted by their lengths. bias has no effect here."""
     sequences = torch.arange(input.shape[1], device=input.device)
     mask = (sequences < batch_sizes.to(input.device).unsqueeze(1)).unsqueeze(-1)
     return _joined(_lstm_backward((grady_opt, gradh_opt, gradc_opt), input, *_split(weight, input), init_h[0], init_c[0],
@@ -114,7 +116,10 @@ def npu_lstm_cell_backward(grady, gradh, gradc, input, w_ih, w_hh, h, c, y_outpu
 
 def npu_gru(input, hx, weight_input, weight_hidden, bias_input, bias_hidden, seq_length, has_biases, num_layers, dropout, train,
             bidirectional, batch_first):
-    """y, h, update, reset, new, and the hidden part of new. The official plugin does not look at seq_length either."""
+    """y, h, update, reset, new, and the hidden part of new, of one layer. The official plugin does not look at seq_length either.
+
+    has_biases, num_layers, dropout, train, bidirectional and batch_first of a network do not change its one layer.
+    """
     h, rows = hx.reshape(hx.shape[-2:]), []
     for x in input @ weight_input + bias_input:
         (r, z, n), (hr, hz, hn) = x.chunk(3, -1), (h @ weight_hidden + bias_hidden).chunk(3, -1)
@@ -127,7 +132,7 @@ def npu_gru(input, hx, weight_input, weight_hidden, bias_input, bias_hidden, seq
 
 def npu_gru_backward(grady, gradh, input, weight_input, weight_hidden, bias_input, bias_hidden, seq_length, hx, y_output, h_output,
                      output_updata, output_reset, output_new, hidden_new):
-    """(weight_input, weight_hidden, input, bias_input, bias_hidden, hx)."""
+    """(weight_input, weight_hidden, input, bias_input, bias_hidden, hx); seq_length and y_output have no effect on them."""
     h0 = hx.reshape(hx.shape[-2:])
     dh, d_in, d_hid = torch.zeros_like(h0), [], []
     for t in reversed(range(len(input))):

@@ -9,7 +9,10 @@ __all__ = ["ParallelStore", "torch_parse_cmd_args"]
 
 
 class ParallelStore(TCPStore):
-    """torch's TCPStore, whose libuv server handles all connections in one event loop."""
+    """torch's TCPStore, whose libuv server handles all connections in one event loop.
+
+    It needs no agent between the ranks and the server: agent_run, agent_pid and enable_tiered have no effect.
+    """
 
     def __init__(
         self,

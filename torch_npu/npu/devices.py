@@ -48,6 +48,10 @@ def _lazy_init() -> None:
     """Called by torch before the first tensor on the device."""
     if not is_initialized():
         _C.init()
+        if not _C.is_softnpu():
+            from torch_npu.utils._compatibility import warn_if_unpaired
+
+            warn_if_unpaired(_C.cann_version())
     while _queued_calls:
         _queued_calls.pop(0)()
 
@@ -117,7 +121,7 @@ def get_device_name(device_name=None, *, device=None) -> str:
 
 
 def get_device_capability(device=None) -> tuple[int, int] | None:
-    """None, as an npu has no CUDA capability, unless TORCH_NPU_DEVICE_CAPABILITY=major.minor says what to answer."""
+    """None for every device, as an npu has no CUDA capability, unless TORCH_NPU_DEVICE_CAPABILITY=major.minor says what to answer."""
     text = os.environ.get("TORCH_NPU_DEVICE_CAPABILITY")
     if not text:
         return None
@@ -133,7 +137,11 @@ def can_device_access_peer(device_id, peer_device_id) -> bool:
 
 
 def ipc_collect() -> None:
-    """Does nothing: npu tensors are copied between processes, so that no memory waits for another process."""
+    """Frees the memory of tensors that were sent to other processes and that those have freed, or died with.
+
+    Sending a tensor does the same.
+    """
+    _C.collect_shared()
 
 
 def utilization(device=None) -> int:
@@ -142,7 +150,7 @@ def utilization(device=None) -> int:
 
 
 def is_bf16_supported(including_emulation: bool = False) -> bool:
-    """Whether the current card computes in bfloat16."""
+    """Whether the current card computes in bfloat16. There is none that emulates it: including_emulation changes nothing."""
     return is_available() and get_device_properties().bf16
 
 

@@ -11,12 +11,20 @@ import gc
 import torch
 
 from torch_npu import _C
-from torch_npu._C import graph_task_group_begin, graph_task_group_end, graph_task_update_begin, graph_task_update_end
+from torch_npu._C import (
+    _weak_ref_tensor as TensorWeakRef,  # noqa: F401 (an official name)
+    graph_task_group_begin,
+    graph_task_group_end,
+    graph_task_update_begin,
+    graph_task_update_end,
+)
 from torch_npu.npu._graph_updates import DispatchCapture, NpuGraphOpHandler, register_npu_graph_handler
 from torch_npu.npu._graphed_callables import make_graphed_callables
 from torch_npu.npu.devices import current_device, synchronize
 from torch_npu.npu.memory import empty_cache
 from torch_npu.npu.streams import Stream, StreamContext, is_current_stream_capturing
+
+_GraphDispatchMode = DispatchCapture  # its official name
 
 __all__ = [
     "NPUGraph",
@@ -99,7 +107,8 @@ class graph:
     def __enter__(self) -> None:
         # Memory that only garbage holds would be missing while the graph holds its own.
         synchronize()
-        gc.collect()
+        if torch.compiler.config.force_cudagraph_gc:  # upstream's setting, and its default: collecting takes longer than a capture
+            gc.collect()
         empty_cache()
         self._stream_context.__enter__()
         try:

@@ -474,3 +474,10 @@ def _save_memory_usage(filename="output.svg", snapshot=None) -> None:
 
     with open(filename, "w") as file:
         file.write(memory(_snapshot() if snapshot is None else snapshot))
+
+
+def erase_stream(tensor: torch.Tensor, stream) -> None:
+    """Takes back tensor.record_stream(stream): when the tensor is freed, its memory no longer waits for that stream."""
+    if tensor.device.type != "npu":
+        raise ValueError(f"Expected a tensor of the npu, but got one of {tensor.device}")
+    _C.erase_stream(tensor, stream)

@@ -5,6 +5,7 @@ A mark or range that is given a stream is on the host's timeline all the same.
 
 import functools
 import threading
+from typing import Any
 
 import torch
 
@@ -14,6 +15,7 @@ from torch_npu.npu.streams import Stream
 __all__ = ["annotate", "mstx"]
 
 _open_ranges = threading.local()
+listener: Any = None  # a recording of torch_npu.profiler with mstx=True: mark(), begin() and end() (profiler/_listeners.py)
 
 
 def _name(message: str, stream, domain: str) -> str:
@@ -41,6 +43,8 @@ class mstx:
     def mark(message: str, stream=None, domain: str = "default"):
         """A moment in the profile."""
         nvtx.mark(_name(message, stream, domain))
+        if listener is not None:
+            listener.mark(message, domain)
 
     @staticmethod
     def range_push(message: str, stream=None, domain: str = "default") -> int:
@@ -48,6 +52,8 @@ class mstx:
         opened = torch.profiler.record_function(_name(message, stream, domain))
         _stack(domain).append(opened)
         opened.__enter__()
+        if listener is not None:
+            listener.begin(id(opened), message, domain)
         return len(_stack(domain)) - 1
 
     @staticmethod
@@ -56,13 +62,19 @@ class mstx:
         _check(domain)
         if not _stack(domain):
             return -1
-        _stack(domain).pop().__exit__(None, None, None)
+        opened = _stack(domain).pop()
+        opened.__exit__(None, None, None)
+        if listener is not None:
+            listener.end(id(opened))
         return len(_stack(domain))
 
     @staticmethod
     def range_start(message: str, stream=None, domain: str = "default") -> int:
         """Opens a range; returns the number by which range_end() closes it."""
-        return nvtx.range_start(_name(message, stream, domain))
+        number = nvtx.range_start(_name(message, stream, domain))
+        if listener is not None:
+            listener.begin((number, domain), message, domain)
+        return number
 
     @staticmethod
     def range_end(range_id: int, domain: str = "default"):
@@ -71,6 +83,8 @@ class mstx:
         if isinstance(range_id, bool) or not isinstance(range_id, int):
             raise TypeError(f"range_id must be what range_start() returned, but got {range_id!r}")
         nvtx.range_end(range_id)
+        if listener is not None:
+            listener.end((range_id, domain))
 
     @staticmethod
     def mstx_range(message: str, stream=None, domain: str = "default"):

@@ -218,3 +218,21 @@ def set_option(option) -> None:
             raise ValueError(f"value of {name} must be one of {', '.join(accepted)}, but got {value!r}")
     for name, value in wanted.items():
         _OPTIONS[name][1](value)
+
+
+def __getattr__(name: str):
+    """The official plugin has these here too; they need this module."""
+    from torch_npu.npu import _further, core_limits
+    from torch_npu.utils._path_manager import PathManager
+
+    if name in _FURTHER:
+        return getattr(_further, name)
+    if name in _LIMITS:
+        return getattr(core_limits, name)
+    if name == "PathManager":
+        return PathManager
+    raise AttributeError(f"module 'torch_npu.npu.npu_config' has no attribute '{name}'")
+
+
+_FURTHER = ("finalize_dump", "init_dump", "set_aoe", "set_dump")
+_LIMITS = ("get_device_limit", "get_stream_limit", "reset_stream_limit", "set_device_limit", "set_stream_limit")

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch
 
 from torch_npu import _C
-from torch_npu.npu.devices import current_device, device_count
+from torch_npu.npu.devices import current_device, device_count, is_initialized as is_initialized
 
 __all__ = [
     "get_rng_state",
@@ -23,6 +23,15 @@ __all__ = [
 def default_generators() -> tuple[torch.Generator, ...]:
     """The generators of all cards; torch.npu.default_generators is this tuple."""
     return tuple(_C.default_generator(index) for index in range(device_count()))
+
+
+def get_default_generator(device_index: int):
+    """The generator of a card."""
+    if isinstance(device_index, bool) or not isinstance(device_index, int):
+        raise TypeError(f"device_index must be an int, but got {type(device_index).__name__}")
+    if not 0 <= device_index < device_count():
+        raise ValueError(f"device_index {device_index} is not a card: this process sees {device_count()}")
+    return _C.default_generator(device_index)
 
 
 def _get_generator(device) -> torch.Generator:

@@ -14,6 +14,7 @@ __all__ = [
     "ExternalStream",
     "Stream",
     "StreamContext",
+    "SyncLaunchStream",
     "current_stream",
     "default_stream",
     "is_current_stream_capturing",
@@ -85,6 +86,13 @@ class Stream(torch.Stream):
         event.record(self)
         return event
 
+    def set_data_preprocess_stream(self, is_data_preprocess_stream=False):
+        """The official mark of a stream that prepares data; what it changes there is not published. False is what every stream is."""
+        if is_data_preprocess_stream:
+            raise NotImplementedError(
+                "Stream.set_data_preprocess_stream(True) is not supported: what the mark changes is not published; leave it out, "
+                "work of a stream of its own runs beside the rest anyway")
+
     def __eq__(self, other) -> bool:
         return isinstance(other, torch.Stream) and super().__eq__(other)
 
@@ -103,6 +111,17 @@ class ExternalStream(Stream):
 
     def __new__(cls, stream_ptr, device=None, **kwargs):
         return _C.new_external_stream(cls, stream_ptr, device)
+
+
+class SyncLaunchStream(Stream):
+    """A stream whose work is launched when it is called, not by the task queue: at level 0 of the queue, where every stream is one."""
+
+    def __new__(cls, device=None, priority=0, **kwargs):
+        if level := _C.get_task_queue_enable():
+            raise RuntimeError(
+                f"the task queue is at level {level} and takes the launches of all streams: call torch.npu.set_task_queue_enable(0), or "
+                "set TASK_QUEUE_ENABLE=0, and every stream launches at once")
+        return super().__new__(cls, device, priority, **kwargs)
 
 
 _C.set_stream_class(Stream)

@@ -2,12 +2,15 @@
 
 import os
 import platform
+import warnings
+from collections import namedtuple
 
 import torch
 
 import torch_npu
 from torch_npu import _C, npu
 from torch_npu.npu import utils as _npu_utils
+from torch_npu.utils._path_manager import PathManager
 
 _PREFIXES = ("ASCEND_", "ACL_", "HCCL_", "SOFTNPU_", "TORCH_NPU_", "PYTORCH_", "TASK_QUEUE_", "OMP_NUM_THREADS")
 
@@ -30,6 +33,42 @@ def collect_env() -> dict[str, str]:
         if name.startswith(_PREFIXES):
             report[name] = os.environ[name]
     return report
+
+
+TORCH_AVAILABLE = TORCH_NPU_AVAILABLE = True  # else this module could not be imported
+
+SystemEnv = namedtuple("SystemEnv", [
+    "torch_version", "torch_npu_version", "is_debug_build", "gcc_version", "clang_version", "cmake_version", "os", "libc_version",
+    "python_version", "python_platform", "pip_version", "pip_packages", "conda_packages", "caching_allocator_config",
+    "is_xnnpack_available", "cpu_info", "cann_version"])  # fmt: skip
+env_info_fmt = "\n".join(f"{name.replace('_', ' ')}: {{{name}}}" for name in SystemEnv._fields)
+
+
+def get_env_info():
+    """What torch.utils.collect_env finds of the machine, and the versions of this package and of CANN."""
+    from torch.utils import collect_env as upstream
+
+    found = upstream.get_env_info()._asdict()
+    ours = {"torch_npu_version": torch_npu.__version__, "cann_version": get_cann_version()}
+    return SystemEnv(**{name: ours.get(name, found.get(name)) for name in SystemEnv._fields})
+
+
+def pretty_str(envinfo):
+    """The fields of get_env_info() as text, a line for each."""
+    return env_info_fmt.format(**envinfo._asdict())
+
+
+def check_directory_path_readable(path):
+    """RuntimeError if there is no such path; a warning if it is a link or may not be read."""
+    PathManager.check_directory_path_readable(path)
+
+
+def check_path_owner_consistent(path: str):
+    """RuntimeError if there is no such path; a warning if it is another user's."""
+    if not os.path.exists(path):
+        raise RuntimeError(f"{path} does not exist")
+    if os.stat(path).st_uid not in (0, os.geteuid()):
+        warnings.warn(f"{path} is another user's", stacklevel=2)
 
 
 def get_cann_version() -> str:

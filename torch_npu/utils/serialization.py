@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
-__all__ = ["load", "save_async"]
+__all__ = ["load", "save", "save_async"]
 
 load = torch.load
+save = torch.save
 
 _running: list[threading.Thread] = []
 

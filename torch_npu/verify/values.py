@@ -6,6 +6,7 @@ elementary functions may need, and "wrong" beyond. Types, sizes and integers all
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -54,7 +55,7 @@ def measure(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype, lo
         beyond = ~same & ~(distance <= near)
         is_close = bool((same | (distance <= _bounds(e, CLOSE.get(coarse, (0.0, 0.0)), loose))).all())
         verdict = "wrong" if beyond.any() else "close" if is_close else "near"
-    finite = distance.nan_to_num(float("inf"))
+    finite = distance.nan_to_num(math.inf, math.inf)
     size = e.abs().nan_to_num(0, 0, 0)
     relative = torch.where(same, 0.0, finite / (size + size.mean()).clamp_min(1e-12))
     first = ""

@@ -300,7 +300,8 @@ void check_converged(const Tensor& values, const char* op, bool is_matrix) {
   if (values.numel() == 0) return;
   constexpr int kNotFinite = -4;  // LAPACK's number for that of a singular value decomposition
   const int info = std::string_view(op) == "linalg.svd" ? kNotFinite : 1;
-  check_linalg(values.isnan().any(-1).to(at::kInt).mul_(info), op, is_matrix);
+  const auto failed = values.isnan();
+  if (failed.any().item<bool>()) check_linalg(failed.any(-1).to(at::kInt).mul_(info), op, is_matrix);
 }
 
 void check_finite(const Tensor& self, const char* op) {

@@ -42,8 +42,14 @@ void run_memcpy(void* payload) {
   NPU_CHECK(acl::api().aclrtMemcpyAsync(m.to, m.bytes, m.from, m.bytes, m.kind, m.stream));
 }
 
+kernel_trace::Traffic traffic(size_t bytes, aclrtMemcpyKind kind) {
+  const bool from_host = kind == ACL_MEMCPY_HOST_TO_DEVICE, to_host = kind == ACL_MEMCPY_DEVICE_TO_HOST;
+  return {bytes, from_host ? "HtoD" : to_host ? "DtoH" : "DtoD", ""};
+}
+
 void memcpy_async(void* to, const void* from, size_t bytes, aclrtMemcpyKind kind) {
-  const kernel_trace::Span span("aclrtMemcpyAsync");
+  const kernel_trace::Span span("aclrtMemcpyAsync", kernel_trace::Kind::copy, current_stream(),
+                                [&] { return traffic(bytes, kind); });
   if (recovery::watched()) recovery::before_launch();
   const Memcpy m{to, from, bytes, kind, current_stream_handle()};
   task_queue::push(&run_memcpy, &m, sizeof(m));
@@ -53,6 +59,8 @@ void memcpy_async(void* to, const void* from, size_t bytes, aclrtMemcpyKind kind
 void memcpy_blocking(void* to, const void* from, size_t bytes, aclrtMemcpyKind kind) {
   sync_debug::before_wait();
   current_stream().synchronize();
+  const kernel_trace::Span span("aclrtMemcpy", kernel_trace::Kind::copy, current_stream(),
+                                [&] { return traffic(bytes, kind); });
   NPU_CHECK(acl::api().aclrtMemcpy(to, bytes, from, bytes, kind));
 }
 
@@ -161,7 +169,8 @@ Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
   // Lazy conjugation and negation: below here both sides are plain memory.
   if (self.is_conj()) return copy_through(self, self.conj(), src.conj(), non_blocking);
   if (self.is_neg()) return copy_through(self, self._neg_view(), src.neg(), non_blocking);
-  if (src.is_conj()) return copy_(self, at::conj_physical(src.conj()), non_blocking);
+  if (src.is_conj() && is_npu(self)) return copy_(self, src.conj(), non_blocking).conj_physical_();
+  if (src.is_conj()) return copy_(self, at::conj_physical(src.conj()), non_blocking);  // the host does not wait for it
   if (src.is_neg()) return copy_(self, at::neg(src._neg_view()), non_blocking);
   if (self.sizes() != src.sizes()) {
     // Upstream's words come from expand().

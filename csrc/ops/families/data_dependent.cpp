@@ -4,10 +4,12 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/index_meta.h>
 
 #include "aclnn/op.h"
 #include "ops/provider.h"
 #include "ops/register.h"
+#include "ops/structured.h"
 #include "ops/tensor.h"
 
 namespace npu::ops {
@@ -49,6 +51,42 @@ Tensor& masked_select_out(const Tensor& self, const Tensor& mask, Tensor& out) {
   at::assert_no_overlap(out, self);
   at::assert_no_overlap(out, mask);
   return write_out(out, select_masked(self, mask));
+}
+
+// Where a mask becomes a list of places, it does so once: upstream's meta function is given the list.
+using Index = Op<at::meta::structured_index_Tensor, 1>;
+using Indices = c10::List<std::optional<Tensor>>;
+
+void index_into(Index& op, const Tensor& self, const Indices& indices) {
+  const auto is_byte = [](const std::optional<Tensor>& t) {
+    return t && t->defined() && t->scalar_type() == at::kByte;
+  };
+  if (!on_softnpu() && std::any_of(indices.begin(), indices.end(), is_byte))
+    TORCH_WARN("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.");
+  const auto is_mask = [](const std::optional<Tensor>& t) {
+    return t && t->defined() && (t->scalar_type() == at::kBool || t->scalar_type() == at::kByte);
+  };
+  const auto places = indices_of(self, indices);
+  if (!on_softnpu() && std::any_of(indices.begin(), indices.end(), is_mask))
+    op.meta(self, Indices(c10::ArrayRef<std::optional<Tensor>>(places)));
+  else
+    op.meta(self, indices);
+  if (op.output(0).numel() > 0) NPU_EXEC(aclnnIndex, self, places, op.output(0));
+}
+
+Tensor index(const Tensor& self, const Indices& indices) {
+  CardGuard guard(self);
+  Index op(Form::functional);
+  index_into(op, self, indices);
+  return op.take(0);
+}
+
+Tensor& index_out(const Tensor& self, const Indices& indices, Tensor& out) {
+  CardGuard guard(self);
+  Index op(Form::out, out);
+  index_into(op, self, indices);
+  op.finish();
+  return out;
 }
 
 bool all_equal(const Tensor& self, const Tensor& other) {
@@ -238,6 +276,8 @@ NPU_REGISTER(data_dependent) {
   manual("aten::nonzero_static", "", &nonzero_static);
   manual("aten::nonzero_static", "out", &nonzero_static_out);
   manual("aten::linalg_lstsq", "out", &lstsq_out, "softnpuLstsq");
+  manual("aten::index", "Tensor", &index);
+  manual("aten::index", "Tensor_out", &index_out);
   manual("aten::nonzero", "", &find_nonzero);
   manual("aten::nonzero", "out", &nonzero_out);
   manual("aten::masked_select", "", &select_masked);

@@ -17,10 +17,13 @@ using c10::Scalar;
 // By inversion: 1 - u lies in (0, 1], and what rounds to 1 is the largest number below it, so that no result is 0.
 Tensor& exponential_of_uniform(Tensor& self, double lambda, Generator generator) {
   const double below_one = 1 - std::numeric_limits<float>::epsilon() / 2;
-  auto drawn = at::empty(self.sizes(), self.options().dtype(float_type(self))).uniform_(0, 1, std::move(generator));
-  drawn = drawn.neg().add_(1.0);
+  const auto type = float_type(self);
+  auto drawn = type == self.scalar_type() ? self : at::empty(self.sizes(), self.options().dtype(type));
+  drawn.uniform_(0, 1, std::move(generator));
+  at::neg_out(drawn, drawn).add_(1.0);
   drawn.masked_fill_(drawn.ge(below_one), below_one);
-  return self.copy_(drawn.log_().mul_(-1 / lambda));
+  drawn.log_().mul_(-1 / lambda);
+  return drawn.is_same(self) ? self : self.copy_(drawn);
 }
 
 Tensor& exponential_(Tensor& self, double lambda, Generator generator) {

@@ -4,6 +4,8 @@
 #include <ATen/native/ConvUtils.h>
 #include <ATen/native/TensorShape.h>
 
+#include "ops/provider.h"
+
 namespace npu::ops {
 
 void check_inplace(const Tensor& self, const Spec& result) {
@@ -25,6 +27,12 @@ void check_subtraction(const Tensor& self, const Tensor& other, const c10::Scala
 
 void check_celu(const c10::Scalar& alpha) {
   TORCH_CHECK(alpha.to<double>() != 0, "ZeroDivisionError: alpha cannot be 0 for CELU");
+}
+
+const Tensor& expanding(const Tensor& self, const Tensor& out, const char* op) {
+  TORCH_CHECK(at::is_expandable_to(self.sizes(), out.sizes()), op, ": input of shape ", self.sizes(),
+              " cannot be broadcast to the result's, ", out.sizes());
+  return self;
 }
 
 void check_mv(const Tensor& self, const Tensor& vec) {
@@ -166,6 +174,16 @@ Spec heads_of(const Tensor& qkv, int64_t heads) {
   TORCH_CHECK(heads > 0 && size % heads == 0, "_transform_bias_rescale_qkv: num_heads ", heads,
               " does not divide the size ", size);
   return sized({qkv.size(0), heads, qkv.size(1), size / heads}, qkv);
+}
+
+bool goes_as_float(const Tensor& self) {
+  return !on_softnpu() && c10::isIntegralType(self.scalar_type(), false) && self.scalar_type() != at::kLong;
+}
+
+void set_identity(const Tensor& t) {
+  if (t.numel() == 0) return;
+  t.zero_();
+  t.diagonal(0, -2, -1).fill_(1);
 }
 
 }  // namespace npu::ops

@@ -16,10 +16,16 @@ void check_subtraction(const Tensor& self, const c10::Scalar& other, const c10::
 void check_subtraction(const Tensor& self, const Tensor& other, const c10::Scalar& alpha);
 void check_celu(const c10::Scalar& alpha);
 void check_mv(const Tensor& self, const Tensor& vec);
+// `self`, which the device broadcasts to the result.
+const Tensor& expanding(const Tensor& self, const Tensor& out, const char* op);
 
 // Tensors of one shape along a new dimension, which `dim` may count from behind. Types are promoted.
 Spec stacked(at::TensorList tensors, int64_t dim);
 std::vector<Tensor> in_type(at::TensorList tensors, at::ScalarType type);
+// Every matrix of `t` becomes the identity.
+void set_identity(const Tensor& t);
+// Integers of which CANN is not known to take the function's floating result; of int64 and bool it is.
+bool goes_as_float(const Tensor& self);
 // A weight for all channels, of which upstream makes a tensor of many dimensions.
 inline Tensor flat_if_one(const Tensor& t) { return t.numel() == 1 ? t.view({1}) : t; }
 inline int64_t new_dim(at::TensorList tensors, int64_t dim) { return at::maybe_wrap_dim(dim, tensors[0].dim() + 1); }

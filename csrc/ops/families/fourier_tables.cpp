@@ -80,7 +80,7 @@ Key key_of(Kind kind, at::ScalarType dtype, int64_t a, int64_t b, bool forward, 
 }
 
 Tensor to_card(const Tensor& host, at::ScalarType dtype) {
-  return host.to(c10::Device(c10::DeviceType::PrivateUse1, current_device()), dtype);
+  return host.to(dtype).to(c10::Device(c10::DeviceType::PrivateUse1, current_device()));
 }
 
 std::vector<int64_t> primes(int64_t n) {

@@ -4,6 +4,7 @@
 #include <ATen/native/TensorCompare.h>
 #include <ATen/ops/isin_native.h>
 
+#include "aclnn/op.h"
 #include "ops/composition.h"
 #include "ops/register.h"
 #include "ops/rules.h"
@@ -24,7 +25,8 @@ Tensor& conj_physical_out(const Tensor& self, Tensor& out) {
 
 Tensor& conj_physical_(Tensor& self) {
   CardGuard guard(self);
-  if (self.is_complex()) at::imag(self).neg_();
+  // The official client's call: the real parts are read where they are written, element by element.
+  if (self.is_complex() && self.numel() > 0) NPU_EXEC(aclnnComplex, at::real(self), at::imag(self).neg(), self);
   return self;
 }
 

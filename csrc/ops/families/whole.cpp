@@ -48,10 +48,14 @@ Tensor ones_like(const Tensor& self, std::optional<at::ScalarType> dtype, std::o
 }
 
 // Upstream multiplies a tensor of the number by `self`, which is two launches; the official client does so for types
-// that are not floating.
+// that are neither floating nor complex, and multiplies the parts of complex ones.
 Tensor& multiply_by_number(Tensor& self, const c10::Scalar& other) {
   const auto number = at::native::wrapped_scalar_tensor(other);
-  return self.is_floating_point() ? self.mul_(number) : at::mul_out(self, number, self);
+  if (!on_softnpu() && self.is_complex() && !other.isComplex() && !self.is_conj() && !self.is_neg()) {
+    at::view_as_real(self).mul_(number);
+    return self;
+  }
+  return self.is_floating_point() || self.is_complex() ? self.mul_(number) : at::mul_out(self, number, self);
 }
 
 // CANN draws a mask of bits. softnpu is faster with a byte for each element, which is upstream's composition.

@@ -2,6 +2,9 @@
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/Reduction.h>
+
+#include <algorithm>
 
 #include "kernels/engine/require.h"
 #include "kernels/families/loss.h"
@@ -49,10 +52,49 @@ Tensor unpacked(const Tensor& mask, int64_t count) {
   return flags;
 }
 
+// What most programs ask for has ATen's own kernels, and their results bit for bit.
+bool is_plain(const CrossEntropy& how, const Tensor& rows, const Optional& weight) {
+  return how.smoothing == 0 && !weight && rows.scalar_type() == at::kFloat;
+}
+
+void plain_cross_entropy(const Tensor& loss, Tensor logs, const Tensor& input, const Tensor& target,
+                         const CrossEntropy& how) {
+  at::_log_softmax_out(logs, input, 1, false);
+  const auto reduction = how.reduction == "none"  ? at::Reduction::None
+                         : how.reduction == "sum" ? at::Reduction::Sum
+                                                  : at::Reduction::Mean;
+  loss.copy_(at::nll_loss(logs, classes(target), {}, reduction, how.ignore_index));
+}
+
+void plain_cross_entropy_backward(Tensor& grad_input, const Tensor& grad, const Tensor& logs, const Tensor& target,
+                                  const CrossEntropy& how) {
+  const auto wanted = classes(target).contiguous();
+  const int64_t rows = logs.size(0), columns = logs.size(1);
+  const auto* place = wanted.const_data_ptr<int64_t>();
+  const auto counted = rows - std::count(place, place + rows, how.ignore_index);
+  const auto given = grad.to(at::kFloat).expand({how.reduction == "none" ? rows : 1}).contiguous();
+  const auto* of_loss = given.const_data_ptr<float>();
+  const auto probs = at::exp(logs.contiguous());
+  auto* out = probs.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < rows; i++, out += columns) {
+    const bool counts = place[i] != how.ignore_index;
+    float share = !counts ? 0 : of_loss[how.reduction == "none" ? i : 0];
+    if (how.reduction == "mean") share /= static_cast<float>(counted);
+    for (int64_t j = 0; j < columns; j++) out[j] *= share;
+    if (counts) out[place[i]] -= share;
+  }
+  grad_input.copy_(probs);
+}
+
 }  // namespace
 
 void cross_entropy(std::array<Tensor, 4> out, const Tensor& input, const Tensor& target, const Optional& weight,
                    const CrossEntropy& how, bool return_zloss) {
+  if (is_plain(how, input, weight) && !return_zloss) {
+    out[2].zero_();
+    out[3].zero_();
+    return plain_cross_entropy(out[0], out[1], input, target, how);
+  }
   const auto x = wide(input);
   const Targets t(target, weight, how.ignore_index, x);
   const auto logs = at::_log_softmax(x, 1, false);
@@ -76,6 +118,8 @@ void cross_entropy(std::array<Tensor, 4> out, const Tensor& input, const Tensor&
 void cross_entropy_backward(Tensor& grad_input, const Tensor& grad, const Tensor& logs, const Tensor& target,
                             const Optional& weight, const Optional& grad_zloss, const Optional& lse,
                             const CrossEntropy& how) {
+  if (is_plain(how, logs, weight) && !(grad_zloss && lse))
+    return plain_cross_entropy_backward(grad_input, grad, logs, target, how);
   const auto log_probs = wide(logs);
   const auto probs = log_probs.exp();
   const Targets t(target, weight, how.ignore_index, log_probs);

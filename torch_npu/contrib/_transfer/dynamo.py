@@ -56,10 +56,10 @@ def _fill() -> None:
     from torch._dynamo import trace_rules
     from torch._dynamo.variables import SkipFunctionVariable, TorchInGraphFunctionVariable, streams, torch as functions
 
-    from torch_npu.npu import _dynamo_rules
+    from torch_npu.dynamo import rules as npu_rules
 
     _empty()
-    handlers = _dynamo_rules.handlers()
+    handlers = npu_rules.handlers()
     rules: Any = trace_rules.torch_name_rule_map
     tables: tuple[Any, ...] = (functions.constant_fold_functions, functions.constant_fold_functions_need_guards, handlers,
               streams._stream_fn_to_variable_cls, functions.supported_ctx_manager_classes)  # fmt: skip
@@ -79,7 +79,7 @@ def _fill() -> None:
             _remove(table, new)
             if counterpart in table:
                 _set(table, new, table[counterpart])
-        rule = TorchInGraphFunctionVariable if short in _dynamo_rules.IN_GRAPH else SkipFunctionVariable
+        rule = TorchInGraphFunctionVariable if short in npu_rules.IN_GRAPH else SkipFunctionVariable
         named: Any = next((table for table in rules if name in table), trace_rules.manual_torch_name_rule_map)
         _set(named, name, rule)
     _remove(tables[0], torch.cuda.is_available)  # its answer depends on who asks

@@ -1,5 +1,7 @@
 """torch_npu.contrib.function."""
 
+from torch_npu._refusal import alias_modules as _alias
+from torch_npu.contrib.function import attention as _attention, boxes as _boxes, indexing as _indexing
 from torch_npu.contrib.function.attention import (
     dropout_with_byte_mask,
     fuse_add_softmax_dropout,
@@ -41,3 +43,9 @@ __all__ = [
     "npu_single_level_responsible_flags",
     "roll",
 ]
+
+# The official plugin has a file for each of these.
+_alias(__name__, {
+    "anchor_generator": _boxes, "bbox_coder": _boxes, "iou": _boxes, "fused_attention": _attention, "npu_functional": _attention,
+    "fuse_add_softmax_dropout": _attention, "matmul_transpose": _attention, "index_op": _indexing, "roll": _indexing,
+})

@@ -8,7 +8,10 @@ __all__ = ["LinearA8W8Quant", "LinearQuant", "LinearWeightQuant", "QuantConv2d"]
 
 
 class LinearQuant(nn.Module):
-    """int8 input times int8 weight, scaled: see torch.ops.npu.npu_quant_matmul."""
+    """int8 input times int8 weight, scaled: see torch.ops.npu.npu_quant_matmul.
+
+    dtype is accepted for the official signature: weights are int8, and output_dtype is the result's type.
+    """
 
     def __init__(self, in_features: int, out_features: int, *, bias: bool = True, offset: bool = False, pertoken_scale: bool = False,
                  device=None, dtype=None, output_dtype=None) -> None:
@@ -32,7 +35,10 @@ class LinearA8W8Quant(LinearQuant):
 
 
 class LinearWeightQuant(nn.Module):
-    """Input in float times int8 weight: see torch.ops.npu.npu_weight_quant_batchmatmul."""
+    """Input in float times int8 weight: see torch.ops.npu.npu_weight_quant_batchmatmul.
+
+    weight_dtype is accepted for the official signature: the weight is int8.
+    """
 
     def __init__(self, in_features, out_features, bias: bool = True, device=None, dtype=None, antiquant_offset: bool = False,
                  quant_scale: bool = False, quant_offset: bool = False, antiquant_group_size: int = 0, inner_precise: int = 0,
@@ -58,7 +64,10 @@ class LinearWeightQuant(nn.Module):
 
 
 class QuantConv2d(nn.Module):
-    """int8 convolution, scaled: see torch.ops.npu.npu_quant_conv2d."""
+    """int8 convolution, scaled: see torch.ops.npu.npu_quant_conv2d.
+
+    input_dtype, weight_dtype and dtype are accepted for the official signature: input and weight are int8.
+    """
 
     def __init__(self, in_channels, out_channels, kernel_size, output_dtype, stride=1, padding=0, dilation=1, groups=1, bias=True,
                  offset=False, offset_x=0, round_mode="rint", input_dtype=None, weight_dtype=None, device=None, dtype=None) -> None:

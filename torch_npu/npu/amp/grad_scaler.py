@@ -1,12 +1,13 @@
 """torch.npu.amp.GradScaler: torch's, with a static scale (dynamic=False) as code written for Ascend knows it."""
 
-from typing import Any
+from typing import Any, List  # noqa: UP035 (an official name)
 
 import torch
 
 from torch_npu.npu import overflow
+from torch_npu.npu.amp.common import amp_definitely_not_available
 
-__all__ = ["GradScaler"]
+__all__ = ["GradScaler", "List", "amp_definitely_not_available"]
 
 
 class GradScaler(torch.amp.GradScaler):

@@ -1,25 +1,20 @@
-"""torch.compile with its default backend, Inductor: there is no code generator for the npu, so each graph runs eagerly.
+"""torch.compile with its default backend, Inductor: graphs with npu tensors go to the backend of this package.
 
-Inductor has a registration for the code generators of a device, and none for doing without: its entry is wrapped. Graphs without
-npu tensors are compiled as ever. Registered once Inductor is imported (torch_npu/_register.py).
+Inductor has a registration for the code generators of a device, and none for doing without: its entry is wrapped, which serves
+torch.compile(backend="inductor") too, as upstream's default backend of a process would not. Graphs without npu tensors are compiled as
+ever. Registered once Inductor is imported (torch_npu/_register.py).
 """
 
 import functools
-import warnings
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch.utils._pytree import tree_leaves
 
 _REASON = (
-    "torch.compile: Inductor has no code generator for the npu, so graphs with npu tensors run eagerly. "
-    'backend="aot_eager" or "eager" says so explicitly.'
+    "torch.compile: Inductor has no code generator for the npu; compile with torch.compile, which captures graphs, "
+    "or torch.export and run the exported program"
 )
-
-
-@functools.cache
-def _say_once() -> None:
-    warnings.warn(_REASON, UserWarning, stacklevel=2)
 
 
 def _is_on_npu(value: object) -> bool:
@@ -43,17 +38,17 @@ def wrap_entry(compile_fx) -> None:
     upstream = compile_fx.compile_fx
 
     @functools.wraps(upstream)
-    def eagerly_on_npu(model_, example_inputs_, *args, **kwargs):
-        if not _has_npu(model_, example_inputs_):
+    def compile_for_npu(model_, example_inputs_, *args, **kwargs):
+        if not _has_npu(model_, example_inputs_) or not isinstance(model_, torch.fx.GraphModule):
             return upstream(model_, example_inputs_, *args, **kwargs)
-        if (kwargs.get("config_patches") or {}).get("triton.cudagraphs"):  # mode="reduce-overhead"
-            from torch_npu.npu._npugraphs import npugraphs
+        from torch_npu.dynamo import backend
 
-            return npugraphs(model_, example_inputs_)
-        _say_once()
-        return model_
+        options = kwargs.get("config_patches") or {}
+        # mode="max-autotune-no-cudagraphs" sets the one and not the other.
+        captures = options.get("triton.cudagraphs", not options.get("max_autotune", False))
+        return backend.compile_fused(model_, example_inputs_, captures=captures)
 
-    compile_fx.compile_fx = eagerly_on_npu
+    compile_fx.compile_fx = compile_for_npu
 
 
 class _Refusal(CustomGraphModulePass):

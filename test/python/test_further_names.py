@@ -1,0 +1,181 @@
+"""Names that the official plugin has beside torch.cuda's: what they do, and what they refuse."""
+
+import importlib
+import os
+import sys
+
+import pytest
+import torch
+
+import torch_npu
+from torch_npu.utils import FlopsCounter
+
+
+def test_switches_of_attention_are_read():
+    q = torch.randn(1, 2, 8, 16, device="npu")
+    expected = torch.nn.functional.scaled_dot_product_attention(q.cpu(), q.cpu(), q.cpu())
+    with torch.npu.sdp_kernel(enable_flash=False, enable_math=True, enable_mem_efficient=False):
+        assert not torch.npu.flash_sdp_enabled() and torch.npu.math_sdp_enabled()
+        torch.testing.assert_close(torch.nn.functional.scaled_dot_product_attention(q, q, q).cpu(), expected)
+    assert torch.npu.flash_sdp_enabled()
+
+
+def test_caches_and_libraries_that_an_npu_lacks():
+    assert torch.npu.backends.fft_plan_cache.size == 0
+    with pytest.raises(ValueError, match="max_size must be 0"):
+        torch.npu.backends.fft_plan_cache.max_size = 3
+    with pytest.raises(ValueError, match='must be None or "default"'):
+        torch.npu.preferred_linalg_library("magma")
+    with pytest.warns(UserWarning, match="no blas handle"):
+        assert torch.npu.current_blas_handle() is None
+
+
+def test_the_older_switch_of_convolutions():
+    before = torch.npu.conv.allow_hf32
+    torch.npu.aclnn.allow_hf32 = not before
+    try:
+        assert torch.npu.conv.allow_hf32 is torch.npu.aclnn.allow_hf32 is (not before)
+    finally:
+        torch.npu.aclnn.allow_hf32 = before
+
+
+def test_synchronous_streams_need_level_0():
+    before = torch.npu.get_task_queue_enable()
+    try:
+        torch.npu.set_task_queue_enable(0)
+        with torch.npu.stream(torch.npu.SyncLaunchStream()):
+            assert (torch.ones(2, device="npu") + 1).tolist() == [2, 2]
+        torch.npu.set_task_queue_enable(1)
+        with pytest.raises(RuntimeError, match="TASK_QUEUE_ENABLE=0"):
+            torch.npu.SyncLaunchStream()
+    finally:
+        torch.npu.set_task_queue_enable(before)
+    torch.npu.Stream().set_data_preprocess_stream(False)
+    with pytest.raises(NotImplementedError, match="is not published; leave it out"):
+        torch.npu.Stream().set_data_preprocess_stream(True)
+
+
+def test_dumps_are_canns(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        torch.npu.set_dump(tmp_path / "none.json")
+    with pytest.raises(RuntimeError):
+        torch.npu.init_dump()
+
+
+def test_compatible_implementations():
+    torch.npu.use_compatible_impl(True)
+    assert torch.npu.are_compatible_impl_enabled()
+    with pytest.warns(UserWarning, match="changes nothing"):
+        torch.npu.use_compatible_impl(False)
+    with pytest.raises(TypeError):
+        torch.npu.use_compatible_impl(1)
+
+
+def test_generators_and_weak_references():
+    assert torch.npu.get_default_generator(1).device == torch.device("npu:1")
+    with pytest.raises(ValueError, match="is not a card"):
+        torch.npu.get_default_generator(99)
+    x = torch.arange(6.0, device="npu").view(2, 3)
+    weak = torch_npu._C._weak_ref_tensor(x.t())
+    assert weak.data_ptr() == x.data_ptr() and weak.tolist() == x.t().tolist()
+    storage = torch_npu._C._construct_storage_from_data_pointer(x.data_ptr(), x.device, 8)
+    assert storage.nbytes() == 8 and storage.data_ptr() == x.data_ptr()
+    assert torch_npu._C._npu_getCurrentRawStream(0) == torch.npu.current_stream(0).npu_stream
+
+
+def test_erased_streams_are_not_waited_for(run):
+    code = """
+import torch, torch_npu
+side = torch.npu.Stream()
+def reused(erase):
+    x = torch.ones(4 << 20, device="npu")
+    torch.npu.synchronize()
+    with torch.npu.stream(side):
+        for _ in range(100):
+            x.mul_(1.0)
+    x.record_stream(side)
+    if erase:
+        torch_npu.erase_stream(x, side)
+    address = x.data_ptr()
+    del x
+    y = torch.empty(4 << 20, device="npu")
+    same = y.data_ptr() == address
+    torch.npu.synchronize()
+    return same
+print(reused(False), reused(True))
+"""
+    process = run(code, SOFTNPU_ASYNC="1")
+    assert process.stdout == "False True\n", process.stderr
+    with pytest.raises(ValueError, match="tensor of the npu"):
+        torch_npu.erase_stream(torch.ones(1), torch.npu.current_stream())
+
+
+def test_flops_are_counted():
+    a, b = torch.randn(4, 5, device="npu"), torch.randn(5, 6, device="npu")
+    counter = FlopsCounter()
+    counter.start()
+    a @ b
+    counter.pause()
+    a @ b
+    counter.resume()
+    assert counter.get_flops() == [240, 480]
+    counter.stop()
+    with pytest.raises(RuntimeError, match=r"call start\(\) first"):
+        counter.get_flops()
+
+
+def test_threads_are_bound_to_cores():
+    before = os.sched_getaffinity(0)
+    try:
+        first = min(before)
+        torch_npu.utils.set_thread_affinity([first, first])
+        assert os.sched_getaffinity(0) == {first}
+        for wrong in ([1], [3, 2], [[0]], "0", [0, 100000]):
+            with pytest.raises(ValueError, match="core_range"):
+                torch_npu.utils.set_thread_affinity(wrong)
+    finally:
+        torch_npu.utils.reset_thread_affinity()
+    assert os.sched_getaffinity(0) == before
+
+
+def test_scripted_gelu_becomes_fast_gelu():
+    traced = torch.jit.trace(torch.nn.GELU(), torch.randn(3))
+    torch_npu.jit.optimize(traced)
+    assert "npu::fast_gelu" in str(traced.graph)
+
+
+def test_compilers_lead_to_our_backend():
+    import torchair  # noqa: F401 (found last)
+
+    from torch_npu.dynamo import torchair as ours
+    from torch_npu.dynamo.backend import npu
+
+    assert sys.modules["torchair"] is ours and ours.get_npu_backend() is npu
+    config = ours.CompilerConfig()
+    config.mode = "reduce-overhead"
+    assert ours.get_npu_backend(compiler_config=config) is npu
+    config.debug.graph_dump.type = "pbtxt"
+    with pytest.raises(NotImplementedError, match="config.debug.graph_dump.type = 'pbtxt'"):
+        ours.get_npu_backend(compiler_config=config)
+    from torch_npu.dynamo.backend import npugraph_ex
+
+    compiled = torch.compile(lambda x: torch.relu(x @ x).sum(), backend=npugraph_ex)
+    x = torch.randn(4, 4, device="npu")
+    assert compiled(x).item() == pytest.approx(torch.relu(x.cpu() @ x.cpu()).sum().item(), rel=1e-4)
+    with pytest.raises(AttributeError, match="CANN's graph engine"):
+        _ = importlib.import_module("torchair.ge").Cast
+
+
+def test_acl_answers_what_programs_ask_of_a_machine():
+    acl = importlib.import_module("acl")
+    assert acl.rt.get_device_count() == (torch.npu.device_count(), 0) and acl.get_soc_name() == torch.npu.get_device_name(0)
+    with pytest.raises(AttributeError, match="install CANN's"):
+        _ = acl.mdl
+
+
+def test_refusals_name_the_way_out():
+    hook = torch_npu.utils.register_asd_hook
+    for call in (torch.npu.npurt, lambda: torch.npu.set_aoe("x"), lambda: hook(1, 2), torch_npu.asd.asd.SilentFaultData):
+        with pytest.raises(NotImplementedError, match="is not supported: .{20,}"):
+            call()
+    assert not hasattr(torch_npu, "_npu_flash_attention") and not hasattr(torch_npu, "onnx")
