@@ -65,6 +65,9 @@ def stubs():
     names = re.findall(r"^NPU_REFUSE_AS\((?:[^,]+, ){3}(\w+)", refused, re.MULTILINE)
     names += re.findall(r"^NPU_(?!REFUSE_AS)\w+\((\w+)", refused, re.MULTILINE)
     names += re.findall(r"^int (\w+)\(\) \{ return 0; \}", (entries / "profiling.cpp").read_text(), re.MULTILINE)
+    tables = "".join(file.read_text() for file in sorted((ROOT / "softnpu/kernels/tables").glob("*.yaml")))
+    for section in re.findall(r"^refused:\n((?: .*\n)+)", tables, re.MULTILINE):
+        names += re.findall(r"^  (\w+):", section, re.MULTILINE)
     return frozenset(names)
 
 

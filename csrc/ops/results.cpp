@@ -25,6 +25,12 @@ Dims without_dim(const Tensor& t, int64_t dim) {
   return sizes;
 }
 
+Dims split_last(const Tensor& t, c10::SymInt count, c10::SymInt length) {
+  auto sizes = with_dim(t, -1, std::move(count));
+  sizes.push_back(std::move(length));
+  return sizes;
+}
+
 Dims kept(const Tensor& t, int64_t count) {
   TORCH_CHECK(count <= t.dim(), "a tensor of ", t.dim(), " dimensions cannot be normalised over its last ", count);
   Dims sizes = dims(t);

@@ -37,6 +37,8 @@ inline Result none(const Tensor& t) { return none(t.scalar_type()); }
 Dims with_dim(const Tensor& t, int64_t dim, c10::SymInt length);
 // Without dimension `dim`.
 Dims without_dim(const Tensor& t, int64_t dim);
+// With the last dimension in `count` parts of `length`, as heads.
+Dims split_last(const Tensor& t, c10::SymInt count, c10::SymInt length);
 // With the last `count` dimensions of length one: statistics of a normalisation.
 Dims kept(const Tensor& t, int64_t count);
 // The sizes of two tensors, broadcast.

@@ -4,10 +4,12 @@ Usage: python calls.py OFFICIAL_PYTHON [CASE...], with the python that has this 
 run the cases of custom_ops.py on softnpu, whose trace has the operators that run and their arguments; the two traces are compared.
 """
 
+import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -78,6 +80,44 @@ def run_here(chosen):
                 recorded(f"{name} gradient", partial(gradients, each, "npu", operator(each)))
 
 
+def run_unknown():
+    """Either client: operators that softnpu refuses. What they were given stands in the recording."""
+    import torch
+    from torch.utils._pytree import tree_map_only
+
+    sys.path.append(os.path.join(os.path.dirname(__file__), "../custom_ops"))
+    from unknown_calls import CASES
+
+    import torch_npu  # noqa: F401
+
+    for name, *arguments, _ in CASES:
+        args, kwargs = tree_map_only(torch.Tensor, lambda t: t.npu(), arguments)
+        try:
+            getattr(torch.ops.npu, name)(*args, **kwargs)
+        except RuntimeError:
+            continue
+        sys.exit(f"{name} was not refused")
+
+
+def record_unknown(python, environment):
+    """[(operator, arguments)] of the calls that softnpu refused."""
+    with tempfile.NamedTemporaryFile("r") as file:
+        subprocess.run([python, __file__, "--unknown"], check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                       env={**os.environ, **environment, "SOFTNPU_RECORD": file.name, "TASK_QUEUE_ENABLE": "0"})
+        lines = [json.loads(line) for line in file]
+    return [(line["f"], line["a"]) for line in lines if line["f"].startswith("aclnn") and line["rc"]]
+
+
+def compare_unknown(official):
+    theirs = record_unknown(official, {"PYTHONPATH": ""})
+    ours = record_unknown(sys.executable, {"TORCH_NPU_RUNTIME": "soft"})
+    wrong = [pair for pair in zip(theirs, ours, strict=False) if pair[0] != pair[1]]
+    for there, here in wrong:
+        print(f"  official {there}\n  here     {here}")
+    print(f"calls of operators that only CANN computes: {len(theirs)} there, {len(ours)} here, {len(wrong)} otherwise")
+    return bool(wrong) or len(theirs) != len(ours) or not theirs
+
+
 def normal(call):
     """A copy or a change of type is one whoever makes it; copies of inputs, and what happens to a tensor without elements, do not count."""
     copy = re.fullmatch(r"aclnnInplaceCopy\(self: (.*), src: (.*)\)", call)
@@ -113,6 +153,8 @@ def is_of(name, pattern):
 def main():
     if sys.argv[1:2] == ["--here"]:
         return run_here(sys.argv[2:])
+    if sys.argv[1:2] == ["--unknown"]:
+        return run_unknown()
     official, *chosen = sys.argv[1:]
     with ThreadPoolExecutor() as pool:
         runs = [pool.submit(record, official, {"PYTHONPATH": ""}, chosen),
@@ -129,7 +171,7 @@ def main():
         print(f"---- {pattern}: no case differs any more, OTHERWISE says: {OTHERWISE[pattern]}")
     print(f"calls: {len(theirs)} cases, {len(theirs) - len(differ)} with the same calls, "
           f"{len(differ) - len(wrong)} otherwise for a reason, {len(wrong)} otherwise")
-    return int(bool(wrong or stale or not theirs))
+    return int(bool(wrong or stale or not theirs) or (not chosen and compare_unknown(official)))
 
 
 if __name__ == "__main__":

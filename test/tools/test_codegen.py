@@ -103,6 +103,15 @@ def test_a_kernel_in_two_tables_names_both(tmp_path, signatures):
     assert refusal(entries.load_tables, tmp_path, signatures) == message
 
 
+def test_an_operator_is_computed_or_refused(tmp_path, signatures):
+    write(tmp_path, "kernels:\n  aclnnAbs: f(out, self)\nrefused:\n  aclnnAbs: nobody knows\n")
+    message = f"{tmp_path}/nn.yaml:4: aclnnAbs has a kernel already, in {tmp_path}/nn.yaml:2"
+    assert refusal(entries.load_tables, tmp_path, signatures) == message
+    write(tmp_path, "refused:\n  aclnnAbs: nobody knows\n")
+    (table,) = entries.load_tables(tmp_path, signatures)
+    assert not table.kernels and '"nobody knows"' in table.refused[0].emit()
+
+
 def test_messages_of_the_compiler_name_the_row(tmp_path, signatures):
     rows = "  aclnnAbs: f(out, self)\n  aclnnNeg: |-\n    f(out,\n      self)\n"
     write(tmp_path, f"require:\n  aclnnAbs: like(out, self)\nkernels:\n\n{rows}")
@@ -119,7 +128,8 @@ def test_a_signature_that_cannot_be_read_names_its_line(tmp_path):
 
 
 def test_an_operator_has_the_same_family_on_both_sides():
-    kernels = {name: file.stem for file in (ROOT / "softnpu/kernels/tables").glob("*.yaml") for name in tables.read(file)["kernels"]}
+    kernels = {name: file.stem for file in (ROOT / "softnpu/kernels/tables").glob("*.yaml") for section in ("kernels", "refused")
+               for name in tables.read(file).get(section, {})}
     callers: dict[str, set[str]] = {}
     for family, table in ops.load_tables(ROOT / "csrc/ops/tables").items():
         for _, row in table.entries:

@@ -19,6 +19,8 @@ A kernel table maps an operator to a C++ statement over the argument names of ab
     max_workspace: [aclnnFusedInferAttentionScoreV3]  # asked for the most memory that shapes like these may take, too
     before:                              # a statement before such a collective, where the kernel comes behind it
       aclnnMoeDistributeDispatch: send_tokens(call, x, expert_ids)
+    refused:                             # operators that exist on CANN alone: phase one answers "not supported" and why
+      aclnnMatmulCompressDequant: the layout of compressed weights is not published
 
 An elementwise operator may name the ATen loop behind it as well, with its operands, then `;` and further arguments; it
 runs on an iterator that cached calls keep (Note [Prepared iterators] in call.h):
@@ -36,7 +38,7 @@ from pathlib import Path
 from . import aclnn, tables
 from .tables import Row
 
-SECTIONS = {"includes", "workspace", "trial", "wide", "require", "bounds", "kernels", "collectives", "before", "formatted", "max_workspace"}
+SECTIONS = {"includes", "workspace", "trial", "wide", "require", "bounds", "kernels", "collectives", "before", "formatted", "max_workspace", "refused"}
 LOOP = re.compile(r"(\w+)\(([^;]*)(?:; (.*))?\)")
 
 
@@ -81,10 +83,33 @@ class Kernel:
 
 
 @dataclass
+class Refused:
+    """An operator of CANN that softnpu has by name only."""
+
+    signature: aclnn.Signature
+    reason: str
+
+    def emit(self) -> str:
+        name, arguments = self.signature.name, self.signature.arguments
+        parameters = ", ".join(f"{c} {a.name}" for c, a in zip(self.signature.c_types, arguments))
+        names = ",".join(a.name for a in arguments)
+        return f"""
+static const Operator op_{name}{{"{name}", nullptr, nullptr, "{names}", Operator::Shape::free, ~0ull, 0, ~0ull, false, false, false}};
+ENTRY int {name}GetWorkspaceSize({parameters}, uint64_t*, aclOpExecutor**) {{
+  return refuse(op_{name}, {{{names.replace(",", ", ")}}}, "{self.reason}");
+}}
+ENTRY int {name}(void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream) {{
+  return launch(op_{name}, workspace, workspace_size, executor, stream);
+}}
+"""
+
+
+@dataclass
 class Table:
     name: str
     includes: list[str]
     kernels: list[Kernel]
+    refused: list[Refused]
 
 
 def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Table]:
@@ -94,20 +119,22 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
         table = tables.read(file)
         if unknown := set(table) - SECTIONS:
             raise table.fail(f"unknown section {min(unknown)}", min(unknown))
-        rows, wide, max_workspace = table["kernels"], table.get("wide", []), table.get("max_workspace", [])
+        rows, wide, max_workspace = table.get("kernels", {}), table.get("wide", []), table.get("max_workspace", [])
         for section, names in (("wide", wide), ("max_workspace", max_workspace)):
             if missing := set(names) - set(rows):
                 raise table.fail(f"{', '.join(sorted(missing))} has no kernel in this table", section)
         for section in ("require", "bounds", "collectives", "before", "formatted"):
             if missing := set(checks := table.get(section, {})) - set(rows):
                 raise checks.fail(f"{min(missing)} has no kernel in this table", min(missing))
+        for named in filter(None, (rows, table.get("refused"))):
+            for name in named:
+                if name not in signatures:
+                    raise named.fail(f"{name} has no signature in abi/", name)
+                if name in seen:
+                    raise named.fail(f"{name} has a kernel already, in {seen[name]}", name)
+                seen[name] = f"{named.file}:{named.lines[name]}"
         kernels = []
         for name, code in rows.items():
-            if name not in signatures:
-                raise rows.fail(f"{name} has no signature in abi/", name)
-            if name in seen:
-                raise rows.fail(f"{name} has a kernel already, in {seen[name]}", name)
-            seen[name] = f"{rows.file}:{rows.lines[name]}"
             statement, loop = code if isinstance(code, list) else (code, "")
             if loop and not LOOP.fullmatch(loop):
                 raise rows.fail(f"cannot read loop {loop!r}", name)
@@ -116,7 +143,8 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
                                   table.get("trial", True), name in wide, formatted_arguments(table, name, signatures[name]),
                                   name in max_workspace, rows.file,
                                   rows.lines[name]))
-        found.append(Table(file.stem, table.get("includes", []), kernels))
+        refused = [Refused(signatures[name], reason) for name, reason in table.get("refused", {}).items()]
+        found.append(Table(file.stem, table.get("includes", []), kernels, refused))
     return found
 
 
@@ -202,7 +230,7 @@ def main() -> None:
     options = parser.parse_args()
     for table in load_tables(options.kernels, aclnn.load(options.abi)):
         includes = "\n".join(f'#include "kernels/{i}"' if i.startswith(("engine/", "families/")) else f"#include <{i}>" for i in table.includes)
-        text = HEADER.format(includes=includes) + "".join(map(emit, table.kernels))
+        text = HEADER.format(includes=includes) + "".join(map(emit, table.kernels)) + "".join(row.emit() for row in table.refused)
         aclnn.write_if_changed(options.out / f"{table.name}_entries.cpp", text)
 
 

@@ -272,6 +272,13 @@ int plan(const Operator& op, std::initializer_list<Argument> arguments, uint64_t
   });
 }
 
+int refuse(const Operator& op, std::initializer_list<Argument> arguments, const char* reason) {
+  return guard(op.name, [&] {
+    if (recording()) note_arguments(op, arguments);
+    fail(ACLNN_ERR_PARAM_INVALID, "not implemented for softnpu: %s", reason);
+  });
+}
+
 Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream,
            c10::function_ref<void(Call&)> prepare) {
   if (!executor) fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor is NULL", op.name);

@@ -37,6 +37,9 @@ struct Argument {
 int plan(const Operator& op, std::initializer_list<Argument> arguments, uint64_t* workspace_size,
          aclOpExecutor** executor);
 
+// Phase one of an operator that softnpu has by name only: says why.
+int refuse(const Operator& op, std::initializer_list<Argument> arguments, const char* reason);
+
 // Phase two: hands the call to the stream.
 int launch(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream);
 
