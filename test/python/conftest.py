@@ -6,6 +6,9 @@ import sys
 
 import pytest
 
+sys.path.insert(0, os.path.dirname(__file__))
+import forked  # noqa: E402
+
 os.environ["TORCH_NPU_FALLBACK_CPU_DISABLE"] = "1"
 
 import torch
@@ -22,26 +25,40 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="no npu is available"))
 
 
+def changed(environment):
+    """That of the tests, with changes; None takes a variable away."""
+    path = os.pathsep.join(filter(None, [*environment.pop("PYTHONPATH", "").split(os.pathsep), INSTALLED]))
+    env = {**os.environ, "PYTHONPATH": path, **environment}
+    return {name: value for name, value in env.items() if value is not None}
+
+
 @pytest.fixture
 def run(tmp_path):
     """run(code, *flags, **environment) -> CompletedProcess of a fresh interpreter, in an empty folder."""
 
     def run_python(code, *flags, cwd=tmp_path, timeout=120, **environment):
-        path = os.pathsep.join(filter(None, [*environment.pop("PYTHONPATH", "").split(os.pathsep), INSTALLED]))
-        env = {**os.environ, "PYTHONPATH": path, **environment}
-        env = {name: value for name, value in env.items() if value is not None}
         command = [sys.executable, *flags, "-c", code]
-        return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout)
+        return subprocess.run(command, cwd=cwd, env=changed(environment), capture_output=True, text=True, timeout=timeout)
 
     return run_python
 
 
-@pytest.fixture
-def check(run):
-    """Like run(), but fails unless the process succeeds; returns what it printed."""
+@pytest.fixture(scope="session")
+def parent():
+    found = forked.Parent()
+    yield found
+    found.end()
 
-    def check_python(code, *flags, **environment):
-        process = run("import torch, torch_npu\n" + code, *flags, **environment)
+
+@pytest.fixture
+def check(run, parent, tmp_path):
+    """Like run(), with torch_npu imported, but fails unless the process succeeds; returns what it printed."""
+
+    def check_python(code, *flags, cwd=tmp_path, timeout=120, **environment):
+        if forked.can_run(flags, environment):
+            process = parent.run("import torch, torch_npu\n" + code, cwd, changed(environment), timeout)
+        else:
+            process = run("import torch, torch_npu\n" + code, *flags, cwd=cwd, timeout=timeout, **environment)
         assert process.returncode == 0, process.stderr
         return process.stdout.strip()
 
