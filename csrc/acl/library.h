@@ -47,7 +47,8 @@ enum class Provider { cann, softnpu };
   X(aclrtSynchronizeDeviceWithTimeout) X(aclrtSetStreamFailureMode) X(aclrtStreamGetId) X(aclrtLaunchHostFunc)         \
   X(aclrtEventGetTimestamp) X(aclrtPointerGetAttributes) X(aclrtGetDeviceUtilizationRate) X(aclrtSetSysParamOpt)       \
   X(aclrtCtxSetSysParamOpt) X(aclrtSetDeviceSatMode) X(aclrtIpcMemGetExportKey) X(aclrtIpcMemImportByKey)              \
-  X(aclrtIpcMemClose) X(aclrtReserveMemAddress) X(aclrtReleaseMemAddress) X(aclrtMapMem) X(aclrtUnmapMem)              \
+  X(aclrtIpcMemClose) X(aclrtIpcGetEventHandle) X(aclrtIpcOpenEventHandle) X(aclrtReserveMemAddress)                   \
+  X(aclrtReleaseMemAddress) X(aclrtMapMem) X(aclrtUnmapMem)                                                            \
   X(aclrtMallocPhysical) X(aclrtFreePhysical) X(aclrtGetPrimaryCtxState) X(aclmdlRICaptureBegin)                       \
   X(aclmdlRICaptureEnd) X(aclmdlRICaptureGetInfo) X(aclmdlRICaptureThreadExchangeMode) X(aclmdlRIExecuteAsync)         \
   X(aclmdlRIDestroy) X(aclmdlRIDebugPrint) X(aclmdlRIDebugJsonPrint) X(aclmdlRICaptureTaskGrpBegin)                    \

@@ -5,7 +5,9 @@
 // Note [Event objects]
 // ~~~~~~~~~~~~~~~~~~~~
 // c10::Event carries a void*. It is an npu::Event, not the ACL event: with a task queue, an answer also needs to know
-// whether the record has left the queue. It is made at the first record, so nullptr means never recorded.
+// whether the record has left the queue. It is made at the first record, so nullptr means never recorded. One with the
+// flag kGiven gets an npu::Event that exists already (of another process, say): upstream has no way in but record(), so
+// the first call brings its address as the stream's number, and records nothing.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "memory/caching_allocator.h"
@@ -65,7 +67,11 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
               const c10::EventFlag flag) const override {
     TORCH_CHECK(device == -1 || device == stream.device_index(), "Event device index ", int{device},
                 " does not match recording stream's device index ", int{stream.device_index()}, ".");
-    if (!*event) *event = new Event(flag == c10::EventFlag::BACKEND_DEFAULT);
+    if (!*event && flag == kGiven) {
+      *event = reinterpret_cast<void*>(stream.id());
+      return;
+    }
+    if (!*event) *event = new Event(flag == c10::EventFlag::BACKEND_DEFAULT, flag == kInterprocess);
     static_cast<Event*>(*event)->record(Stream(stream));
   }
   void block(void* event, const c10::Stream& stream) const override {

@@ -3,6 +3,10 @@
 // are inherited.
 #include <torch/csrc/Event.h>
 
+#include <cstring>
+#include <memory>
+
+#include "python/device_argument.h"
 #include "python/stream.h"
 #include "runtime/event.h"
 
@@ -23,13 +27,12 @@ PyObject* event_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
                                      &interprocess, &external)) {
       return nullptr;
     }
-    TORCH_CHECK_NOT_IMPLEMENTED(!interprocess,
-                                "npu events cannot be shared between processes: create the event "
-                                "without interprocess=True.");
+    TORCH_CHECK_VALUE(!(timing && interprocess), "An event with interprocess=True cannot have enable_timing=True.");
     PyObject* self = type->tp_alloc(type, 0);
     if (self == nullptr) return nullptr;
-    new (&native(self)) c10::Event(c10::DeviceType::PrivateUse1,
-                                   timing ? c10::EventFlag::BACKEND_DEFAULT : c10::EventFlag::PYTORCH_DEFAULT);
+    new (&native(self)) c10::Event(c10::DeviceType::PrivateUse1, timing         ? c10::EventFlag::BACKEND_DEFAULT
+                                                                 : interprocess ? kInterprocess
+                                                                                : c10::EventFlag::PYTORCH_DEFAULT);
     return self;
   });
 }
@@ -91,6 +94,52 @@ PyObject* event_recorded_time(PyObject* self, PyObject*) {
   });
 }
 
+// Puts an event that exists into a c10::Event; see Note [Event objects] in guard.cpp.
+c10::Event give(std::unique_ptr<Event> event) {
+  c10::Event holder(c10::DeviceType::PrivateUse1, kGiven);
+  const c10::Device device(c10::DeviceType::PrivateUse1, event->device_index());
+  holder.record(c10::Stream(c10::Stream::UNSAFE, device, reinterpret_cast<c10::StreamId>(event.release())));
+  return holder;
+}
+
+PyObject* event_ipc_handle(PyObject* self, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    aclrtIpcEventHandle handle;
+    {
+      WithoutGil no_gil;
+      if (auto* event = static_cast<Event*>(native(self).eventId())) {
+        handle = event->ipc_handle();
+      } else {
+        auto fresh = std::make_unique<Event>(false, native(self).flag() == kInterprocess);
+        handle = fresh->ipc_handle();
+        native(self) = give(std::move(fresh));
+      }
+    }
+    return PyBytes_FromStringAndSize(handle.reserved, sizeof handle.reserved);
+  });
+}
+
+PyObject* event_from_ipc_handle(PyObject* type, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject* device = nullptr;
+    PyObject* bytes = nullptr;
+    if (!PyArg_ParseTuple(args, "OS:from_ipc_handle", &device, &bytes)) return nullptr;
+    aclrtIpcEventHandle handle;
+    TORCH_CHECK_VALUE(PyBytes_GET_SIZE(bytes) == sizeof handle, "handle must be the ", sizeof handle,
+                      " bytes that Event.ipc_handle() gives, but has ", PyBytes_GET_SIZE(bytes));
+    memcpy(&handle, PyBytes_AS_STRING(bytes), sizeof handle);
+    auto event = [&] {
+      const c10::DeviceIndex index = device_index(device);
+      WithoutGil no_gil;
+      return std::make_unique<Event>(Event::from_ipc_handle(index, handle));
+    }();
+    auto* const cls = reinterpret_cast<PyTypeObject*>(type);
+    PyObject* self = cls->tp_alloc(cls, 0);
+    if (self != nullptr) new (&native(self)) c10::Event(give(std::move(event)));
+    return self;
+  });
+}
+
 PyObject* event_handle(PyObject* self, void*) {
   const Event* event = device_event(self);
   return PyLong_FromVoidPtr(event == nullptr ? nullptr : event->handle());
@@ -120,6 +169,11 @@ void bind_event(py::module_& module) {
        "elapsed_time($self, end_event, /)\n--\n\nMilliseconds between this record and the one of end_event."},
       {"recorded_time", event_recorded_time, METH_NOARGS,
        "recorded_time($self, /)\n--\n\nThe card's clock at the record, in microseconds."},
+      {"ipc_handle", event_ipc_handle, METH_NOARGS,
+       "ipc_handle($self, /)\n--\n\nBytes from which another process makes this event: see from_ipc_handle()."},
+      {"from_ipc_handle", event_from_ipc_handle, METH_VARARGS | METH_CLASS,
+       "from_ipc_handle($type, device, handle, /)\n--\n\nThe event of another process, from what its ipc_handle() "
+       "gave."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[] = {
       {"npu_event", event_handle, nullptr, "The aclrtEvent as an int, 0 before the first record.", nullptr},

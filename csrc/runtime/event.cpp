@@ -50,6 +50,13 @@ void run_wait(void* payload) {
   NPU_CHECK(acl::api().aclrtStreamWaitEvent(task->stream, task->event));
 }
 
+void check_ipc() {
+  const auto& api = acl::api();
+  TORCH_CHECK_NOT_IMPLEMENTED(api.aclrtIpcGetEventHandle && api.aclrtIpcOpenEventHandle,
+                              "This CANN runtime has no events between processes: create the event without "
+                              "interprocess=True, and let the processes tell each other after synchronize().");
+}
+
 }  // namespace
 
 Event& Event::operator=(Event&& other) noexcept {
@@ -87,7 +94,7 @@ void Event::release() noexcept {
 }
 
 void Event::create(c10::DeviceIndex device) {
-  TORCH_CHECK_VALUE(!(timing_ && ipc_), "An interprocess event cannot measure time.");
+  if (ipc_) check_ipc();
   DeviceGuard guard(device);
   if (!ipc_) event_ = take_pooled(device, timing_);
   if (!event_) {
@@ -107,6 +114,7 @@ void Event::record(Stream stream) {
   const StreamAndEvent task{stream.handle(), event_};
   record_ticket_ = task_queue::push_keeping_errors(run_record, &task, sizeof(task));
   recorded_ = true;
+  if (ipc_) task_queue::wait(record_ticket_);
 }
 
 void Event::record_once(Stream stream) {
@@ -117,7 +125,8 @@ void Event::block(Stream stream) const {
   if (!recorded_) return;
   DeviceGuard guard(stream.device_index());
   const StreamAndEvent task{stream.handle(), event_};
-  task_queue::push(run_wait, &task, sizeof(task));
+  const auto ticket = task_queue::push(run_wait, &task, sizeof(task));
+  if (ipc_) task_queue::wait(ticket);
 }
 
 bool Event::poll() const { return (!recorded_ || task_queue::try_finish(record_ticket_)) && query(); }
@@ -166,6 +175,26 @@ uint64_t Event::recorded_time() const {
   uint64_t microseconds = 0;
   NPU_CHECK(get(event_, &microseconds));
   return microseconds;
+}
+
+aclrtIpcEventHandle Event::ipc_handle() {
+  TORCH_CHECK_VALUE(ipc_, "Only an event that was created with argument 'interprocess=True' has a handle.");
+  if (!event_) create(current_device());
+  DeviceGuard guard(device_);
+  aclrtIpcEventHandle handle = {};
+  NPU_CHECK(acl::api().aclrtIpcGetEventHandle(event_, &handle));
+  recorded_ = true;  // by another process, for all that is known here
+  return handle;
+}
+
+Event Event::from_ipc_handle(c10::DeviceIndex device, const aclrtIpcEventHandle& handle) {
+  check_ipc();
+  Event event(false, true);
+  event.device_ = device < 0 ? current_device() : device;
+  DeviceGuard guard(event.device_);
+  NPU_CHECK(acl::api().aclrtIpcOpenEventHandle(handle, &event.event_));
+  event.recorded_ = true;
+  return event;
 }
 
 }  // namespace npu

@@ -1,16 +1,26 @@
 // Events: created lazily at the first record, like torch.cuda's. Answers by itself for what was never recorded. ACL
 // events are reused: a destroyed Event gives its ACL event to a pool of its card. A record replaces the one before it
 // and waits already queued keep the record they saw, so that nothing has to complete first.
+//
+// An interprocess event goes past the task queue: what another process is told after record() must find the record, and
+// a wait must see the record of its own moment.
 #pragma once
+
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "runtime/stream.h"
 #include "runtime/task_queue.h"
 
 namespace npu {
 
+// Flags of c10::Event beyond upstream's; see Note [Event objects] in guard.cpp.
+inline constexpr auto kInterprocess = static_cast<c10::EventFlag>(3);
+inline constexpr auto kGiven = static_cast<c10::EventFlag>(4);
+
 class Event {
  public:
   explicit Event(bool enable_timing = false, bool interprocess = false) : timing_(enable_timing), ipc_(interprocess) {}
+  static Event from_ipc_handle(c10::DeviceIndex device, const aclrtIpcEventHandle& handle);
   ~Event() { release(); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -25,6 +35,7 @@ class Event {
   void synchronize() const;
   float elapsed_time(const Event& end) const;  // milliseconds; throws as torch.cuda does
   uint64_t recorded_time() const;              // device timestamp in microseconds
+  aclrtIpcEventHandle ipc_handle();            // creates it on the current card if it is not; others may record it then
   bool is_created() const { return event_ != nullptr; }
   bool was_recorded() const { return recorded_; }
   bool enable_timing() const { return timing_; }

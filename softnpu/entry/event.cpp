@@ -41,8 +41,10 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
 
 aclError aclrtSynchronizeEvent(aclrtEvent event) {
   return guard("aclrtSynchronizeEvent", [&] {
-    const CompletionPtr completion = Event::checked(event).current();
+    const Event& known = Event::checked(event);
     ++g_counters.synchronizations;
+    if (const uint64_t number = known.recorded_elsewhere()) return known.shared()->await(number);
+    const CompletionPtr completion = known.current();
     if (!completion) return;
     check_not_captured(*completion, "aclrtSynchronizeEvent");
     completion->origin()->await(completion, {});
@@ -53,19 +55,23 @@ aclError aclrtSynchronizeEvent(aclrtEvent event) {
 
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status) {
   return guard("aclrtQueryEventStatus", [&] {
-    const CompletionPtr completion = Event::checked(event).current();
+    const Event& known = Event::checked(event);
+    const uint64_t number = known.recorded_elsewhere();
+    const CompletionPtr completion = number ? nullptr : known.current();
     if (completion) check_not_captured(*completion, "aclrtQueryEventStatus");
-    const bool done = completion && completion->done();
+    const bool done = number ? known.shared()->done(number) : completion && completion->done();
     *required(status, "status") = done ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
-    if (done && config().strict) order::host_waited(*completion);
+    if (completion && done && config().strict) order::host_waited(*completion);
   });
 }
 
 aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status) {
   return guard("aclrtQueryEventWaitStatus", [&] {
-    const CompletionPtr completion = Event::checked(event).current();
-    *required(status, "waitStatus") =
-        completion && completion->waits.load() != 0 ? ACL_EVENT_WAIT_STATUS_NOT_READY : ACL_EVENT_WAIT_STATUS_COMPLETE;
+    const Event& known = Event::checked(event);
+    const CompletionPtr completion = known.current();
+    const auto shared = known.shared();
+    const bool waits = (completion && completion->waits.load() != 0) || (shared && shared->waits.load() != 0);
+    *required(status, "waitStatus") = waits ? ACL_EVENT_WAIT_STATUS_NOT_READY : ACL_EVENT_WAIT_STATUS_COMPLETE;
   });
 }
 
@@ -82,4 +88,22 @@ aclError aclrtEventElapsedTime(float* milliseconds, aclrtEvent start, aclrtEvent
 aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t* timestamp) {
   return guard("aclrtEventGetTimestamp",
                [&] { *required(timestamp, "timestamp") = Event::checked(event).nanoseconds("event") / 1000; });
+}
+
+// ---- Between processes: see Note [Events between processes] ----
+
+aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle* handle) {
+  return guard("aclrtIpcGetEventHandle", [&] {
+    const auto shared = Event::checked(event).shared();
+    if (!shared) fail(ACL_ERROR_RT_PARAM_INVALID, "event was created without ACL_EVENT_IPC and cannot be shared");
+    *required(handle, "handle") = shared->handle();
+  });
+}
+
+aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent* event) {
+  return guard("aclrtIpcOpenEventHandle", [&] {
+    current_context();
+    required(event, "event");
+    *event = &Event::open(handle);
+  });
 }

@@ -11,10 +11,6 @@ NPU_REFUSE(aclskOptimize, "super kernels")
 NPU_REFUSE(aclskScopeBegin, "super kernels")
 NPU_REFUSE(aclskScopeEnd, "super kernels")
 
-// ---- Events between processes ----
-NPU_REFUSE(aclrtIpcGetEventHandle, "events between processes")
-NPU_REFUSE(aclrtIpcOpenEventHandle, "events between processes")
-
 // ---- Dumps of operators' arguments ----
 #define NPU_DUMP(name) NPU_REFUSE(name, "operator dumps")
 NPU_DUMP(aclmdlInitDump)

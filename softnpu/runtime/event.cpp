@@ -45,6 +45,7 @@ void Completion::complete(bool failed) noexcept {
     blocked.swap(blocked_);
   }
   for (Stream* stream : blocked) stream->kick();
+  if (shared) shared->event->end_record(shared->number, failed);
 }
 
 bool Completion::call_back(Stream* stream) {
@@ -56,8 +57,15 @@ bool Completion::call_back(Stream* stream) {
 
 Event& Event::create(uint32_t flags) {
   if (flags & ~kKnownFlags) fail(ACL_ERROR_RT_PARAM_INVALID, "flag 0x%x has bits that are no event flag", flags);
+  return begin_event(flags, (flags & ACL_EVENT_IPC) != 0 ? SharedEvent::create() : nullptr);
+}
+
+Event& Event::open(const aclrtIpcEventHandle& handle) { return begin_event(ACL_EVENT_IPC, SharedEvent::open(handle)); }
+
+Event& Event::begin_event(uint32_t flags, std::shared_ptr<SharedEvent> shared) {
   Event* event = g_events.acquire();
   event->flags_ = flags;
+  event->shared_ = std::move(shared);
   event->begin();
   return *event;
 }
@@ -77,6 +85,11 @@ Event& Event::checked(aclrtEvent handle) { return require(g_events.find(handle),
 
 void Event::destroy(aclrtEvent handle) {
   Event& event = require(g_events.end(handle), handle);
+  std::shared_ptr<SharedEvent> shared;
+  {
+    std::lock_guard<SpinLock> lock(event.lock_);
+    shared.swap(event.shared_);
+  }
   event.reset();
   g_events.release(&event);
 }
@@ -88,6 +101,10 @@ void Event::set_current(CompletionPtr record) {
 
 void Event::record(Stream& stream) {
   auto completion = std::make_shared<Completion>(&stream, (flags_ & ACL_EVENT_TIME_LINE) != 0);
+  if (auto seen_by_others = shared()) {
+    const uint64_t number = seen_by_others->begin_record();
+    completion->shared.reset(new SharedRecord{std::move(seen_by_others), number});
+  }
   set_current(completion);
   stream.record(std::move(completion));
 }
@@ -102,11 +119,22 @@ void Event::reset() {
   CompletionPtr previous;
   std::lock_guard<SpinLock> lock(lock_);
   previous.swap(current_);
+  if (shared_) shared_->reset();
 }
 
 CompletionPtr Event::current() const {
   std::lock_guard<SpinLock> lock(lock_);
-  return current_;
+  return shared_ && shared_->recorded_by_others() ? nullptr : current_;
+}
+
+std::shared_ptr<SharedEvent> Event::shared() const {
+  std::lock_guard<SpinLock> lock(lock_);
+  return shared_;
+}
+
+uint64_t Event::recorded_elsewhere() const {
+  std::lock_guard<SpinLock> lock(lock_);
+  return shared_ ? shared_->recorded_by_others() : 0;
 }
 
 uint64_t Event::nanoseconds(const char* which) const {

@@ -16,6 +16,7 @@
 #include "acl_types.h"
 #include "life.h"
 #include "order.h"
+#include "shared_event.h"
 #include "spin_lock.h"
 
 namespace softnpu {
@@ -48,6 +49,7 @@ class Completion {
   std::atomic<int> waits{0};             // queued aclrtStreamWaitEvent calls that have not passed yet
   order::Clock clock;                    // with SOFTNPU_STRICT, of the record
   std::unique_ptr<CaptureMark> capture;  // it never completes
+  std::unique_ptr<SharedRecord> shared;  // of an event that other processes see
 
  private:
   std::atomic<bool> done_{false}, failed_{false};
@@ -63,7 +65,8 @@ using CompletionPtr = std::shared_ptr<Completion>;
 class Event : public Life {
  public:
   static Event& create(uint32_t flags);
-  static Event& checked(aclrtEvent handle);  // throws Failure(107017), or 100000 for NULL
+  static Event& open(const aclrtIpcEventHandle& handle);  // of another process
+  static Event& checked(aclrtEvent handle);               // throws Failure(107017), or 100000 for NULL
   static void destroy(aclrtEvent handle);
 
   void record(Stream& stream);    // recorded on `stream`, which is not being captured
@@ -71,14 +74,19 @@ class Event : public Life {
   void set_current(CompletionPtr record);
   bool external() const noexcept { return (flags_ & ACL_EVENT_EXTERNAL) != 0; }  // seen from outside of graphs
   void reset();
-  CompletionPtr current() const;  // of the last record; NULL when there was none
+  CompletionPtr current() const;  // of the last record; NULL when there was none, or another process made it
+  std::shared_ptr<SharedEvent> shared() const;  // NULL unless made with ACL_EVENT_IPC
+  uint64_t recorded_elsewhere() const;  // the number in shared() of the last record if another process made it, else 0
   // Of a finished, timed record; throws Failure(107006) or (507006).
   uint64_t nanoseconds(const char* which) const;
 
  private:
+  static Event& begin_event(uint32_t flags, std::shared_ptr<SharedEvent> shared);
+
   uint32_t flags_ = 0;
   mutable SpinLock lock_;
   CompletionPtr current_;
+  std::shared_ptr<SharedEvent> shared_;
 };
 
 }  // namespace softnpu

@@ -423,13 +423,19 @@ void Stream::give_to_graph(Task* task) {
 
 void Stream::record(Event& event) {
   const auto to = diversion() == Diversion::capture ? graph() : nullptr;
-  if (to) return to->record(*this, event);
-  event.record(*this);
+  if (!to) return event.record(*this);
+  if (event.shared())
+    fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "an event that other processes see cannot be recorded in a capture");
+  to->record(*this, event);
 }
 
 void Stream::wait_for(Event& event) {
   const auto to = diversion() == Diversion::capture ? graph() : nullptr;
   if (to && event.external()) return to->add(*this, new EventTask(EventTask::Kind::wait, event));
+  if (const uint64_t number = event.recorded_elsewhere()) {
+    if (to) fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "a capture cannot wait for an event of another process");
+    return event.shared()->hold_up(*this, number);
+  }
   const CompletionPtr completion = event.current();
   if (!completion) return;
   if (to) return to->wait(*this, completion);

@@ -109,9 +109,9 @@ void remove_stale_notes() {
 Note checked_note(uint64_t share) {
   Note note;
   if (!read_note(note_name(share).c_str(), &note))
-    fail(ACL_ERROR_RT_IPC_ERROR, "no process of this user shares memory under this key");
+    fail(ACL_ERROR_RT_IPC_ERROR, "no process of this user shares anything under this key");
   if (!records().is_live(note.record))
-    fail(ACL_ERROR_RT_IPC_ERROR, "process %d, which shared this memory, has ended", note.pid);
+    fail(ACL_ERROR_RT_IPC_ERROR, "process %d, which shared this, has ended", note.pid);
   return note;
 }
 
@@ -170,7 +170,7 @@ SharedPages open_share(uint64_t share) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/fd/%d", note.pid, note.fd);
   const int fd = open(path, O_RDWR | O_CLOEXEC);
-  if (fd < 0) fail(ACL_ERROR_RT_IPC_ERROR, "cannot open the memory of process %d: %s", note.pid, strerror(errno));
+  if (fd < 0) fail(ACL_ERROR_RT_IPC_ERROR, "cannot open what process %d shares: %s", note.pid, strerror(errno));
   return {fd, note.offset, note.bytes};
 }
 

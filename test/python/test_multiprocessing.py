@@ -161,7 +161,7 @@ KEY, SIZE, OFFSET, LEDGER, CELL = 7, 8, 9, 11, 12  # places in the arguments
 
 @pytest.mark.parametrize("place, value, error, words", [
     (KEY, b"nothing", ValueError, "storage_handle is not one"),
-    (KEY, b"softnpu-ipc-0000000000000000|2097152", RuntimeError, "no process of this user shares memory under this key"),
+    (KEY, b"softnpu-ipc-0000000000000000|2097152", RuntimeError, "no process of this user shares anything under this key"),
     (SIZE, 1 << 40, ValueError, "are not inside the shared memory"),
     (OFFSET, -4, ValueError, "are not inside the shared memory"),
     (LEDGER, "../../etc/passwd", ValueError, "not the name of a list of shared npu tensors"),

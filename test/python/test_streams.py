@@ -170,13 +170,6 @@ def test_wrong_arguments_are_errors_not_crashes(method):
         torch.npu.Stream(99)
 
 
-def test_events_for_other_processes_are_refused_in_a_sentence():
-    with pytest.raises(NotImplementedError, match="between processes"):
-        torch.npu.Event(interprocess=True)
-    with pytest.raises(NotImplementedError):
-        torch.npu.Event().ipc_handle()
-
-
 def test_streams_and_events_take_attributes():
     for thing in (torch.npu.Stream(), torch.npu.current_stream(), torch.npu.Event(), torch.npu.Event(external=True)):
         thing.name = "mine"

@@ -110,7 +110,8 @@ def end() -> None:
 
 def reduce_event(event):
     """For ForkingPickler: an event that was made with interprocess=True."""
-    return rebuild_npu_event, (event.device, event.ipc_handle())
+    handle = event.ipc_handle()  # binds the event to a card
+    return rebuild_npu_event, (event.device, handle)
 
 
 def rebuild_npu_event(device, handle):
