@@ -17,13 +17,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ABI = ROOT / "abi"
 SYMBOLS = ABI / "symbols.txt"
-CANN_NAME = re.compile(r"acl|Hccl|Hcom|Lccl|rt[A-Z]|Msprof|ge[A-Z]")
+CANN_NAME = re.compile(r"acl|Hccl|Hcom|Lccl|rt[A-Z]|Msprof|mspti|hal[A-Z]|ge[A-Z]")
 
 
 def declared():
     """Names of functions in the headers, and both functions of every operator in the tables."""
     names = set()
-    for header in ("acl.h", "aclnn.h", "hccl.h"):
+    for header in ("acl.h", "aclnn.h", "hccl.h", "mspti.h"):
         names |= set(re.findall(r"\b(\w+)\(", (ABI / header).read_text()))
     for operator in operators():
         names |= {operator, operator + "GetWorkspaceSize"}

@@ -40,6 +40,14 @@ NPU_PROFILE(aclprofWarmup)
 NPU_REFUSE_POINTER(aclprofCreateConfig, "hardware profiler")
 NPU_REFUSE_POINTER(aclprofCreateStepInfo, "hardware profiler")
 
+// ---- The driver, which softnpu has none of: clients ask it for the frequency of a card's clock ----
+extern "C" {
+int halGetAPIVersion();
+int halGetDeviceInfo();
+}
+NPU_REFUSE(halGetAPIVersion, "driver")
+NPU_REFUSE(halGetDeviceInfo, "driver")
+
 // ---- Channels that carry tensors from a device program to the host ----
 #define NPU_CHANNEL(name) NPU_REFUSE(name, "data channels")
 NPU_CHANNEL(acltdtDestroyChannel)

@@ -25,6 +25,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "activity.h"
 #include "config.h"
 #include "error.h"
 #include "hostility.h"
@@ -92,13 +93,23 @@ bool Stream::take_token_if_idle(Token token) noexcept {
 void Stream::submit(Task* task) {
   if (__builtin_expect(diversion() != Diversion::none, false)) return give_to_graph(task);
   if (strict()) check_order(task);
+  if (__builtin_expect(activity::wanted(), false)) return submit_recorded(task);
+  give(task, 0);
+}
+
+void Stream::submit_recorded(Task* task) {
+  const activity::Submission submission(task->name());
+  give(task, submission.number());
+}
+
+void Stream::give(Task* task, uint64_t number) {
   const bool may_run_here = !asynchronous() && !t_thread.running && !exiting();
   bool done = false;
   if (may_run_here && take_token_if_idle(running)) {
-    done = run(task, task->waits() == Task::Waits::never ? Part::whole : Part::beginning);
+    done = run(task, task->waits() == Task::Waits::never ? Part::whole : Part::beginning, number);
     release_token();
   }
-  if (!done) enqueue({task, nullptr, false});
+  if (!done) enqueue({task, nullptr, false, number});
 }
 
 void Stream::check_order(Task* task) {
@@ -166,7 +177,7 @@ void Stream::drop(Entry& entry) noexcept {
 }
 
 // Tasks after a failure are dropped if the stream is to stop on failure, until the failure has been collected.
-bool Stream::run(Task* task, Part part) noexcept {
+bool Stream::run(Task* task, Part part, uint64_t number) noexcept {
   bool done = true;
   Stream* const outer = t_thread.running;
   t_thread.running = this;
@@ -174,6 +185,7 @@ bool Stream::run(Task* task, Part part) noexcept {
                     (failed_.load(std::memory_order_relaxed) && stop_on_failure_.load(std::memory_order_relaxed));
   if (__builtin_expect(!drop, true)) {
     if (watched()) begin_watch(task);
+    const uint64_t begin = number ? activity::now() : 0;
     try {
       if (part == Part::beginning) done = task->begin();
       if (traced() && done)
@@ -186,6 +198,7 @@ bool Stream::run(Task* task, Part part) noexcept {
     } catch (...) {
       remember_failure(ACL_ERROR_RT_INTERNAL_ERROR, task, "unknown C++ exception");
     }
+    if (number && done) activity::ran(number, *task, context_->card, id(), begin);
     if (watched()) end_watch();
     if (done) executed_.store(executed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
@@ -215,7 +228,7 @@ const char* Stream::user_of(const char* begin, size_t bytes) {
 
 void Stream::execute(Entry& entry) noexcept {
   if (entry.task) {
-    run(entry.task, Part::whole);
+    run(entry.task, Part::whole, entry.number);
   } else if (entry.wait) {
     entry.completion->waits.fetch_sub(1, std::memory_order_relaxed);
     adopt_failure(*entry.completion);

@@ -90,6 +90,7 @@ class alignas(64) Stream : public Life {
     Task* task = nullptr;      // or
     CompletionPtr completion;  // a record, or with `wait` a wait
     bool wait = false;
+    uint64_t number = 0;  // of a task that a tool asks for (activity.h)
   };
   enum class Role { worker, helper };
   // `running` is the only one that makes the stream busy: after the last entry its owner still looks for another one.
@@ -101,7 +102,10 @@ class alignas(64) Stream : public Life {
   bool take_token_if_idle(Token token) noexcept;
   uint32_t queued() const noexcept { return static_cast<uint32_t>(state_.load(std::memory_order_acquire)); }
   enum class Part { beginning, whole };
-  bool run(Task* task, Part part) noexcept;  // false when only the beginning is done and the rest is to be queued
+  void give(Task* task, uint64_t number);
+  void submit_recorded(Task* task);
+  bool run(Task* task, Part part,
+           uint64_t number) noexcept;  // false when only the beginning is done and the rest is to be queued
   void begin_watch(const Task* task) noexcept;
   void end_watch() noexcept;
   void check_order(Task* task);

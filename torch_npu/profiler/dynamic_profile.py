@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from torch_npu.profiler import _folder
+from torch_npu.profiler import _about, _folder
 from torch_npu.profiler._folder import warn
 from torch_npu.profiler.experimental_config import _ExperimentalConfig
-from torch_npu.profiler.profiler import ProfilerActivity, _rank, profile, tensorboard_trace_handler
+from torch_npu.profiler.profiler import ProfilerActivity, profile, tensorboard_trace_handler
 from torch_npu.profiler.scheduler import Schedule
 
 __all__ = ["init", "set_state", "start", "step"]
@@ -151,7 +151,7 @@ def _wrong(plan) -> str | None:
 
 
 def _concerns_this_rank(plan: dict) -> bool:
-    return not plan.get("is_rank") or (_rank() or 0) in (plan.get("rank_list") or [])
+    return not plan.get("is_rank") or (_about.rank() or 0) in (plan.get("rank_list") or [])
 
 
 def _begin(plan: dict) -> None:

@@ -4,12 +4,12 @@ What goes wrong in profiling, from a second profiler to a full disk, is one warn
 """
 
 import enum
-import hashlib
 import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -22,7 +22,7 @@ from torch_npu import (
     _C,
     npu as _npu,
 )
-from torch_npu.profiler import _folder
+from torch_npu.profiler import _about, _folder
 from torch_npu.profiler._folder import warn
 from torch_npu.profiler._listeners import Listeners
 from torch_npu.profiler.experimental_config import ProfilerLevel, _ExperimentalConfig, supported_export_type
@@ -104,7 +104,7 @@ class profile(torch.profiler.profile):
         self.config = experimental_config or _ExperimentalConfig()
         self.watched = _watched(activities)
         self.folder: Path | None = None
-        self._running = False
+        self._owner: tuple[int, int] | None = None  # process and thread that record: the state of torch's profiler is theirs
         self._launches_file: int | None = None
         self._listeners: Listeners | None = None
         self._extra_metadata: dict[str, object] = {}
@@ -119,13 +119,14 @@ class profile(torch.profiler.profile):
 
     @property
     def is_running(self) -> bool:
-        return self._running
+        return self._owner is not None and self._owner[0] == os.getpid()
 
     # ---- From start to stop. Nothing here raises for a reason of profiling ----
 
     def start(self) -> None:
-        if profile._active is not None:
-            which = "This profiler" if profile._active is self else "Another profiler"
+        active = profile._active
+        if active is not None and active.is_running:
+            which = "This profiler" if active is self else "Another profiler"
             warn(f"{which} is already running; this start() is ignored.")
             return
         if torch.autograd._profiler_enabled():
@@ -137,31 +138,38 @@ class profile(torch.profiler.profile):
             warn(f"Profiling cannot begin: {_folder.reason(error)}; the program goes on without it.")
             self._forget()
             return
-        profile._active, self._running = self, True
+        profile._active, self._owner = self, (os.getpid(), threading.get_ident())
 
     def step(self) -> None:
-        if not self._running:
-            warn("The profiler is not running; this step() is ignored.")
+        if not self._may("step"):
             return
         self._write_launches()
         super().step()
 
     def stop(self) -> None:
-        if not self._running:
-            warn("The profiler is not running; this stop() is ignored.")
+        if not self._may("stop"):
             return
-        self._running, profile._active = False, None
+        self._owner = profile._active = None
         try:
             super().stop()
         finally:
             self._forget()
+
+    def _may(self, what: str) -> bool:
+        if not self.is_running:
+            warn(f"The profiler is not running; this {what}() is ignored.")
+        elif self._owner != (os.getpid(), threading.get_ident()):
+            warn(f"Another thread has started this profiler, and only that one can {what} it; this {what}() is ignored.")
+        else:
+            return True
+        return False
 
     def __enter__(self):
         self.start()
         return self
 
     def __exit__(self, exc_type, exc_val, exc_tb):
-        if self._running:
+        if self.is_running:
             super().__exit__(exc_type, exc_val, exc_tb)
 
     def start_trace(self) -> None:
@@ -194,7 +202,7 @@ class profile(torch.profiler.profile):
         directory, worker = (handler.directory, handler.worker) if handler else (None, None)
         try:
             folder = _folder.new_profile(directory, worker)
-            _folder.write_json(folder / _folder.info_file(_rank()), self._info(), indent=4)
+            _folder.write_json(folder / _folder.info_file(_about.rank()), self._info(), indent=4)
             with _folder.open_for_writing(folder / _folder.RAW / _folder.LAUNCHES) as file:
                 self._launches_file = os.dup(file.fileno())
         except OSError as error:
@@ -220,8 +228,8 @@ class profile(torch.profiler.profile):
     def _write_trace(self, extras: dict) -> None:
         assert self.folder is not None and self.profiler is not None
         raw = self.folder / _folder.RAW
-        _folder.write_json(self.folder / _folder.info_file(_rank()), self._info() | {"end_info": _end()}, indent=4)
-        _folder.write_json(self.folder / _folder.METADATA, self._extra_metadata | _groups() | {"trace_id": self.get_trace_id()})
+        _folder.write_json(self.folder / _folder.info_file(_about.rank()), self._info() | {"end_info": _about.end()}, indent=4)
+        _folder.write_json(self.folder / _folder.METADATA, self._extra_metadata | _about.groups() | {"trace_id": self.get_trace_id()})
         _folder.write_json(raw / _folder.EXTRAS, extras)
         part = raw / (_folder.TRACE + ".part")
         _folder.open_for_writing(part).close()
@@ -243,14 +251,14 @@ class profile(torch.profiler.profile):
     def _info(self) -> dict:
         plan = getattr(self._user_schedule, "__dict__", None) or None
         common = {"activities": [str(entry) for entry in self.watched], "schedule": plan, **self._flags}
-        rank = _rank()
+        rank = _about.rank()
         return {
             "config": {"common_config": common, "experimental_config": dict(vars(self.config))},
             "start_info": {"start_time_ns": time.time_ns(), "start_monotonic_ns": time.monotonic_ns()},
             "torch_npu_version": sys.modules["torch_npu"].__version__,
             "cann_version": str(getattr(torch.version, "cann", None)),
             "device_name": _npu.get_device_name() if _npu.is_available() else "",
-            "host_name": socket.gethostname(), "host_uid": _host_number(),
+            "host_name": socket.gethostname(), "host_uid": _about.host_number(),
             **({} if rank is None else {"rank_id": rank}),
         }
 
@@ -366,6 +374,9 @@ def _watched(activities) -> list[ProfilerActivity]:
 def _of_torch(watched: list[ProfilerActivity], config: _ExperimentalConfig) -> list:
     torchs = torch.profiler.ProfilerActivity
     chosen = {ProfilerActivity.CPU: torchs.CPU, ProfilerActivity.NPU: torchs.PrivateUse1}
+    if _npu._is_in_bad_fork():
+        warn("The card belongs to the process that this one was forked from; only the CPU is watched.")
+        watched = [ProfilerActivity.CPU]
     if config.profiler_level == ProfilerLevel.Level_none:
         watched = [ProfilerActivity.CPU]
     return [chosen[entry] for entry in watched]
@@ -379,51 +390,9 @@ def _bool(name: str, value, default: bool) -> bool:
     return default
 
 
-def _host_number() -> str:
-    """Tells hosts of one name apart, and nothing else about them."""
-    try:
-        mark = Path("/etc/machine-id").read_bytes()
-    except OSError:
-        mark = socket.gethostname().encode()
-    return str(int.from_bytes(hashlib.sha256(mark).digest()[:7], "big"))
-
-
-def _rank() -> int | None:
-    rank = os.environ.get("RANK", "")
-    if rank.isdigit():
-        return int(rank)
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank()
-    return None
 
 
 def _is_whole(file: Path) -> bool:
     with file.open("rb") as content:
         content.seek(max(0, file.stat().st_size - 16))
         return content.read().rstrip().endswith(b"}")
-
-
-def _end() -> dict:
-    return {"end_time_ns": time.time_ns(), "end_monotonic_ns": time.monotonic_ns()}
-
-
-def _groups() -> dict:
-    """The process groups that have communicated on this card, by the name of their communicator."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return {}
-    import torch.distributed as dist
-
-    found = {}
-    for group in dist.distributed_c10d._world.pg_map:
-        try:
-            backend: Any = group._get_backend(torch.device("npu"))
-            name = backend.get_hccl_comm_name(_npu.current_device(), init_comm=False)
-        except (RuntimeError, AttributeError, TypeError):  # a group of another backend
-            continue
-        if name:
-            ranks = dist.get_process_group_ranks(group)
-            found[name] = {"group_name": getattr(group, "group_desc", "") or group.group_name, "group_rank": dist.get_rank(group),
-                           "global_ranks": ranks}
-    return {"parallel_group_info": found} if found else {}
-
-
