@@ -26,7 +26,7 @@ MAY_INCLUDE = {
     "csrc/autocast": ["csrc/acl", "csrc/runtime"],
     "csrc/distributed": ["csrc/acl", "csrc/runtime", "csrc/profiler"],
     "csrc/python": ["csrc/acl", "csrc/runtime", "csrc/memory", "csrc/ops", "csrc/ops/families", "csrc/autocast", "csrc/distributed",
-                    "csrc/graph", "csrc/profiler", "csrc/dump"],
+                    "csrc/graph", "csrc/profiler", "csrc/dump", "csrc/aclnn"],
     "softnpu/runtime": [],
     "softnpu/kernels/engine": ["softnpu/runtime"],
     "softnpu/kernels/families": ["softnpu/runtime", "softnpu/kernels/engine"],

@@ -15,6 +15,7 @@
 #include "aclnn/dumped_launch.h"
 #include "aclnn/format.h"
 #include "aclnn/op.h"
+#include "aclnn/origins.h"
 #include "memory/caching_allocator.h"
 #include "memory/lost_data.h"
 #include "profiler/kernel_trace.h"
@@ -264,6 +265,7 @@ C10_ALWAYS_INLINE static void launch_unwatched(AclOp& op, PhaseOne phase_one, Pa
 
 C10_NOINLINE static void launch_watched(AclOp& op, PhaseOne phase_one, Packer& a) {
   std::optional<DumpedLaunch> dumped;
+  if (watchers::has(watchers::origin)) origins::note(op, phase_one, a);
   if (watchers::has(watchers::dump)) dumped.emplace(op, phase_one, a);
   {
     const kernel_trace::Span span(op.name);

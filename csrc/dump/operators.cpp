@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <string_view>
 
@@ -88,6 +89,15 @@ std::unique_ptr<at::ObserverContext> enter(const at::RecordFunction& function) {
   return std::make_unique<Place>(depth);
 }
 
+std::unique_ptr<at::ObserverContext> enter_named(const at::RecordFunction& function) {
+  const size_t depth = t_operators.size();
+  Operator op;
+  op.name = function.name();
+  op.in_dispatcher = function.operator_name().has_value();
+  t_operators.push_back(std::move(op));
+  return std::make_unique<Place>(depth);
+}
+
 void leave(const at::RecordFunction& function, at::ObserverContext* context) {
   if (!context) return;
   t_operators.resize(std::min(t_operators.size(), static_cast<Place*>(context)->depth));
@@ -116,13 +126,19 @@ std::string scope() {
 
 int64_t step() { return g_step.load(std::memory_order_relaxed); }
 
-void observe_operators(bool on) {
+void observe_operators(watchers::Watcher watcher, bool on) {
+  static std::mutex mutex;
   static std::optional<at::CallbackHandle> handle;
+  static uint8_t observers = 0;
+  std::lock_guard lock(mutex);
+  observers = on ? observers | watcher : observers & ~watcher;
   if (handle) at::removeCallback(*handle);
   handle.reset();
-  if (!on) return;
-  g_step = 0;
-  handle = at::addGlobalCallback(at::RecordFunctionCallback(&enter, &leave).needsInputs(true));
+  if (on && watcher == watchers::dump) g_step = 0;
+  if (observers & watchers::dump)
+    handle = at::addGlobalCallback(at::RecordFunctionCallback(&enter, &leave).needsInputs(true));
+  else if (observers)
+    handle = at::addGlobalCallback(at::RecordFunctionCallback(&enter_named, &leave));
 }
 
 }  // namespace npu::dump

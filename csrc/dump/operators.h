@@ -1,9 +1,11 @@
-// The ATen operators that the calling thread is in, as torch's observers of the dispatcher tell them; only while there
-// is a dump. Also counts steps, which end with an optimiser's step().
+// The ATen operators that the calling thread is in, as torch's observers of the dispatcher tell them; only while
+// somebody watches launches. Also counts steps, which end with an optimiser's step().
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "runtime/watchers.h"
 
 namespace npu::dump {
 
@@ -29,6 +31,7 @@ const Operator* innermost();  // of the dispatcher's; null outside of any
 std::string scope();          // the names around it, outermost first
 
 int64_t step();
-void observe_operators(bool on);  // with session.cpp's lock. Turning it on begins at step 0.
+// For a dump with their arguments, beginning at step 0; for others their names.
+void observe_operators(watchers::Watcher watcher, bool on);
 
 }  // namespace npu::dump

@@ -65,14 +65,14 @@ std::string quoted(const std::string& text) {
 void start(Options options) {
   std::lock_guard lock(g_mutex);
   session() = std::make_shared<Session>(std::move(options));
-  observe_operators(true);
+  observe_operators(watchers::dump, true);
   watchers::set(watchers::dump, true);
 }
 
 void stop() {
   std::lock_guard lock(g_mutex);
   watchers::set(watchers::dump, false);
-  observe_operators(false);
+  observe_operators(watchers::dump, false);
   session().reset();
 }
 

@@ -1,6 +1,7 @@
 // torch_npu._C: dumps of operators (dump/session.h), and the line of the user's program for them and for errors.
 #include <pybind11/stl.h>
 
+#include "aclnn/origins.h"
 #include "dump/session.h"
 #include "python/module.h"
 #include "runtime/python_line.h"
@@ -45,6 +46,7 @@ void bind_debug(py::module_& module) {
                library_folders = std::move(folders);
                set_python_line(&innermost_user_line);
              }));
+  module.def("keep_origins", wrap_pybind_function_no_gil([](bool on) { origins::keep(on); }));
   using Steps = std::vector<std::pair<int64_t, int64_t>>;
   module.def("start_dump",
              wrap_pybind_function_no_gil([](std::string path, std::vector<std::string> operators, Steps steps,

@@ -8,7 +8,7 @@
 
 namespace npu::watchers {
 
-enum Watcher : uint8_t { trace = 1, dump = 2 };  // profiler/kernel_trace.h, dump/session.h
+enum Watcher : uint8_t { trace = 1, dump = 2, origin = 4 };  // profiler/kernel_trace.h, dump/session.h, aclnn/origins.h
 
 inline constinit std::atomic<uint8_t> active{0};
 

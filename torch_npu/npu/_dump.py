@@ -141,9 +141,9 @@ def finalize_dump():
     _stop()
 
 
-def start_if_wanted() -> None:
+def start(wanted: bool) -> None:
     """At import: ACL_DUMP_DATA=1 begins a dump of an unchanged program."""
-    if re.fullmatch(r"\s*[+-]?0*[1-9]\d*\s*", os.environ.get("ACL_DUMP_DATA", "")):  # as CANN reads flags
+    if wanted:
         init_dump()
     else:
         _parse(_from_environment(), "TORCH_NPU_DUMP")  # a mistake is told now, not by init_dump() after an hour
