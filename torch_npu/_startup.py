@@ -19,9 +19,10 @@ def start(package_path: list, version: str, autoloading: bool) -> None:
         _environment.warn_of_unknown()
         transfer = _transfer_is_wanted()
         _load_extension(package_path, version)
-        from torch_npu import _register
+        from torch_npu import _debug, _register
 
         _register.register()
+        _debug.start(package_path[0])
         if transfer:
             from torch_npu.contrib import transfer_to_npu  # noqa: F401  (redirects when imported)
     except Exception as error:

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cctype>
 #include <ctime>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "acl/advice.h"
 #include "acl/config.h"
+#include "acl/error_origin.h"
 #include "acl/library.h"
 #include "acl/memory_fault.h"
 
@@ -19,6 +21,22 @@ namespace npu::acl {
 namespace {
 
 thread_local constinit bool t_asynchronous = false;
+std::atomic<FindOrigin> g_find_origin{nullptr};
+
+// What a launch comes to, after it has returned.
+bool fails_later(int code) {
+  return code == ACL_ERROR_RT_MODEL_EXECUTE || code == ACL_ERROR_RT_AICORE_EXCEPTION ||
+         code == ACL_ERROR_RT_AICPU_EXCEPTION || code == ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
+}
+
+std::string origin_of(const std::string& report) {
+  const FindOrigin find = g_find_origin;
+  if (const auto origin = find ? find(report) : ""; !origin.empty())
+    return "\n" + origin + ". With ASCEND_LAUNCH_BLOCKING=1 the error is raised there.";
+  return "\nThe operator was launched asynchronously, so the Python stack shows a later line. Set "
+         "ASCEND_LAUNCH_BLOCKING=1 to see the right one, or TORCH_NPU_ERROR_ORIGIN=1 to have operator and line named "
+         "here.";
+}
 
 std::string first_line(int code, const std::string& words) {
   if (const char* text = advice(code)) return text;
@@ -67,6 +85,8 @@ std::string error_line(const char* text) {
                   ") ", text);
 }
 
+void set_find_origin(FindOrigin function) noexcept { g_find_origin = function; }
+
 AsynchronousErrors::AsynchronousErrors() noexcept : before_(std::exchange(t_asynchronous, true)) {}
 AsynchronousErrors::~AsynchronousErrors() { t_asynchronous = before_; }
 
@@ -74,15 +94,15 @@ void throw_acl_error(int code, const char* expression, const char* file, int lin
   const auto function = called_function(expression);
   const auto words = device_words();  // before any other call of the runtime
   remember_memory_fault(code, current_device());
+  const bool quoted = !words.empty() && !advice(code);  // by first_line
   std::string text = c10::str(first_line(code, words), "\n", function, " returned ", code, " (", code_name(code), ")");
   if (const char* general = general_advice(code); general && !words.empty()) text += std::string("\n") + general;
-  if (t_asynchronous)
-    text +=
-        "\nThe operator was launched asynchronously, so the Python stack shows a later line. Set "
-        "ASCEND_LAUNCH_BLOCKING=1 to see the right one.";
+  if (t_asynchronous || (fails_later(code) && !config::launch_blocking()))
+    text += origin_of(c10::str(function, "\n", words));
   const bool out_of_memory = code == ACL_ERROR_RT_MEMORY_ALLOCATION;
   if (!config::compact_errors()) {
-    if (!words.empty()) text += "\n" + words;
+    const size_t rest = quoted ? words.find('\n') : 0;
+    if (!words.empty() && rest != std::string::npos) text += (quoted ? "" : "\n") + words.substr(rest);
     text += "\n" + error_line(out_of_memory ? "ERR00006 PTA memory error" : "ERR00100 PTA call acl api failed");
   }
   const c10::SourceLocation where{"NPU_CHECK", file, static_cast<uint32_t>(line)};

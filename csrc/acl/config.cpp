@@ -71,9 +71,6 @@ std::vector<std::string> custom_operator_paths() {
 }
 
 std::string acl_init_config() {
-  if (flag("ACL_DUMP_DATA")) {
-    TORCH_WARN_ONCE("ACL_DUMP_DATA=1 is ignored: torch_npu does not dump the data of operators yet.");
-  }
   auto path = text("TORCH_ACL_INIT_CONFIG_PATH").value_or("");
   if (path.empty()) return path;
   std::ifstream file(path);

@@ -6,13 +6,16 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "acl/check.h"
 #include "acl/library.h"
+#include "aclnn/dumped_launch.h"
 #include "aclnn/format.h"
 #include "aclnn/op.h"
+#include "aclnn/origins.h"
 #include "memory/caching_allocator.h"
 #include "memory/lost_data.h"
 #include "profiler/kernel_trace.h"
@@ -24,6 +27,7 @@
 #include "runtime/task_queue.h"
 #include "runtime/task_scratch.h"
 #include "runtime/toolkit.h"
+#include "runtime/watchers.h"
 
 namespace npu::ops {
 
@@ -235,7 +239,7 @@ MissingOp::MissingOp(const char* op)
 
 bool has_op(const char* name) { return acl::available() && acl::op_symbol(name) != nullptr; }
 
-C10_ALWAYS_INLINE static void launch_untraced(AclOp& op, PhaseOne phase_one, Packer& a) {
+C10_ALWAYS_INLINE static void launch_unwatched(AclOp& op, PhaseOne phase_one, Packer& a) {
   if (C10_UNLIKELY(!op.phase_two)) resolve(op);
   a.words[0] |= deterministic_bits();
   const aclrtStream stream = current_stream_handle();
@@ -259,9 +263,15 @@ C10_ALWAYS_INLINE static void launch_untraced(AclOp& op, PhaseOne phase_one, Pac
   }
 }
 
-C10_NOINLINE static void launch_traced(AclOp& op, PhaseOne phase_one, Packer& a) {
-  const kernel_trace::Span span(op.name);
-  launch_untraced(op, phase_one, a);
+C10_NOINLINE static void launch_watched(AclOp& op, PhaseOne phase_one, Packer& a) {
+  std::optional<DumpedLaunch> dumped;
+  if (watchers::has(watchers::origin)) origins::note(op, phase_one, a);
+  if (watchers::has(watchers::dump)) dumped.emplace(op, phase_one, a);
+  {
+    const kernel_trace::Span span(op.name);
+    launch_unwatched(op, phase_one, a);
+  }
+  if (dumped) dumped->finish();
 }
 
 C10_NOINLINE static void check_recovered(const Packer& a) {
@@ -272,8 +282,8 @@ C10_NOINLINE static void check_recovered(const Packer& a) {
 void launch(AclOp& op, PhaseOne phase_one, Packer& a) {
   if (recovery::watched()) check_recovered(a);
   if (C10_UNLIKELY(a.formatted != nullptr)) return formats::launch(op, phase_one, a);
-  if (C10_UNLIKELY(kernel_trace::recording.load(std::memory_order_relaxed))) return launch_traced(op, phase_one, a);
-  launch_untraced(op, phase_one, a);
+  if (watchers::any()) return launch_watched(op, phase_one, a);
+  launch_unwatched(op, phase_one, a);
 }
 
 std::vector<std::vector<int64_t>> launch_and_read_shapes(AclOp& op, PhaseOne phase_one, Packer& a, int outputs) {
@@ -281,6 +291,8 @@ std::vector<std::vector<int64_t>> launch_and_read_shapes(AclOp& op, PhaseOne pha
   if (recovery::watched()) check_recovered(a);
   sync_debug::before_wait();
   const auto ordered = formats::order(a);
+  std::optional<DumpedLaunch> dumped;
+  if (watchers::has(watchers::dump)) dumped.emplace(op, phase_one, a);
   task_queue::drain();
   tell_determinism(deterministic_bits());
   if (stream_limits::in_use()) stream_limits::use(current_stream_handle());
@@ -294,7 +306,9 @@ std::vector<std::vector<int64_t>> launch_and_read_shapes(AclOp& op, PhaseOne pha
     run(op, p, workspace.get(), current_stream_handle());
   }
   current_stream().synchronize();
-  return arguments.view_shapes(outputs);
+  auto shapes = arguments.view_shapes(outputs);
+  if (dumped) dumped->finish(shapes);
+  return shapes;
 }
 
 }  // namespace npu::ops

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <string_view>
-#include <unordered_map>
 
 #include "acl/check.h"
 #include "acl/library.h"
+#include "aclnn/survey.h"
 #include "memory/caching_allocator.h"
 #include "runtime/device.h"
 
@@ -97,15 +97,6 @@ Native* find_native(std::string_view op) {
   return nullptr;
 }
 
-// Bit i: the operator writes its tensor argument i.
-uint64_t written_by(std::string_view op) {
-  static const std::unordered_map<std::string_view, uint64_t> all = {
-#include "aclnn_outputs.inc"
-  };
-  const auto found = all.find(op);
-  return found == all.end() ? 0 : found->second;
-}
-
 // Whether a view is what a kernel for blocks can read: all of the elements, or the matrices transposed.
 bool covers(const at::Tensor& t, const Layout& layout) {
   if (t.scalar_type() != layout.type || t.storage_offset() != 0) return false;
@@ -122,12 +113,9 @@ struct Argument {
 
 class Arguments {
  public:
-  Arguments(AclOp& op, PhaseOne phase_one, Packer& packer) : packer_(packer), written_(written_by(op.name)) {
+  Arguments(AclOp& op, PhaseOne phase_one, Packer& packer)
+      : packer_(packer), written_(ops::written_by(op.name)), starts_(ops::tensor_arguments(phase_one, packer)) {
     const auto* words = packer.words.data();
-    ops::Unpacker survey(words + 1, &starts_);
-    uint64_t size;
-    aclOpExecutor* executor;
-    phase_one(nullptr, survey, &size, &executor);
     for (const auto& packed : *packer.formatted) {
       const auto next = std::upper_bound(starts_.begin(), starts_.end(), words + packed.word);
       all_.push_back({&packed, layout_of(packed.tensor), static_cast<size_t>(next - starts_.begin()) - 1});
@@ -206,7 +194,7 @@ class Arguments {
   };
   Packer& packer_;
   const uint64_t written_;
-  std::vector<const uint64_t*> starts_;  // of the tensor arguments
+  const std::vector<const uint64_t*> starts_;  // of the tensor arguments
   std::vector<Argument> all_;
   std::vector<Copy> copies_;
 };

@@ -10,21 +10,12 @@
 #include "acl/check.h"
 #include "acl/library.h"
 #include "aclnn/stored.h"
+#include "aclnn/words.h"
 #include "runtime/storage_format.h"
 
 namespace npu::ops {
 
 namespace {
-
-// Word layouts. 0 stands for an absent object; every other object begins with a non-zero head word.
-//   tensor        1 | dtype << 8 | dim << 16, sizes, strides, offset, storage bytes; one in a private format has
-//                 format << 32 | count << 48 in its head as well, and then that many sizes of its storage
-//   tensor list   2 | count << 8, then each tensor or 0
-//   scalar        3 | dtype << 8, 2 words of value
-//   scalar list   4 | count << 8, then each scalar
-//   int array     5 | count << 8, then the values          bool array    6 | count << 8, then one word each
-//   text          7 | bytes << 8, then the bytes, padded with zeros
-enum Head : uint64_t { kTensor = 1, kTensorList, kScalar, kScalarList, kInts, kBools, kText };
 
 // What a tensor of this rank is called: kernels for images and sequences look at the name. Others are ND.
 constexpr aclFormat plain_format(uint64_t dim) {
@@ -175,34 +166,29 @@ Unpacker::~Unpacker() {
 }
 
 const aclTensor* Unpacker::tensor() {
-  const uint64_t head = *word_++;
-  if (head == 0) return nullptr;
-  const auto dtype = static_cast<aclDataType>(head >> 8 & 0xff);
-  const uint64_t dim = head >> 16 & 0xffff, blocks = head >> 48;
-  const auto* sizes = reinterpret_cast<const int64_t*>(word_);
-  const auto* strides = sizes + dim;
-  const int64_t offset = strides[dim], bytes = strides[dim + 1];
-  word_ += 2 * dim + 2 + blocks;
-  if (starts_) return nullptr;
+  const TensorWords t(word_);
+  word_ = t.end;
+  if (!t.present || starts_) return nullptr;
   static constexpr uint8_t kItem[] = {4, 2, 1, 4, 1, 1, 2, 2, 4, 8, 8, 8, 1};
   int64_t item = 1;
-  if (dtype <= ACL_BOOL)
-    item = kItem[dtype];
-  else if (dtype == ACL_BF16)
+  if (t.type <= ACL_BOOL)
+    item = kItem[t.type];
+  else if (t.type == ACL_BF16)
     item = 2;
-  else if (dtype == ACL_COMPLEX32)
+  else if (t.type == ACL_COMPLEX32)
     item = 4;
-  else if (dtype == ACL_COMPLEX64)
+  else if (t.type == ACL_COMPLEX64)
     item = 8;
-  else if (dtype == ACL_COMPLEX128)
+  else if (t.type == ACL_COMPLEX128)
     item = 16;
-  const int64_t storage = bytes / item;
-  const auto format = blocks ? static_cast<aclFormat>(head >> 32 & 0xffff) : plain_format(dim);
-  const int64_t* stored = blocks ? strides + dim + 2 : &storage;
-  auto* t = acl::api().aclCreateTensor(sizes, dim, dtype, strides, offset, format, stored,
-                                       std::max<uint64_t>(blocks, 1), *address_++);
-  TORCH_CHECK(t, "aclCreateTensor failed: ", acl::api().aclGetRecentErrMsg());
-  return t;
+  const auto storage = static_cast<int64_t>(t.storage_bytes) / item;
+  const bool in_blocks = !t.stored.empty();
+  const auto format = in_blocks ? t.format : plain_format(t.sizes.size());
+  auto* made =
+      acl::api().aclCreateTensor(t.sizes.data(), t.sizes.size(), t.type, t.strides.data(), t.offset, format,
+                                 in_blocks ? t.stored.data() : &storage, in_blocks ? t.stored.size() : 1, *address_++);
+  TORCH_CHECK(made, "aclCreateTensor failed: ", acl::api().aclGetRecentErrMsg());
+  return made;
 }
 
 template <>

@@ -117,6 +117,7 @@ class DeviceHeap {
   void note(TraceEntry::Action action, const void* address, size_t size, const BlockPool& pool, const Context& context);
 
   bool over_limit(size_t bytes) const { return claimed_ + bytes > limit_; }
+  std::vector<std::pair<size_t, Context>> largest_blocks(size_t count) const;  // in use
   [[noreturn]] void throw_out_of_memory(size_t bytes, const BlockPool& pool, const Context& context, Lock& lock);
 
   // Reclaiming. Victims are free memory taken out of its pool (State::moving), waiting for the device: a plain

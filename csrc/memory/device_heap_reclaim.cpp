@@ -14,6 +14,8 @@ namespace npu::caching_allocator {
 using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
 using Action = TraceEntry::Action;
 
+constexpr size_t kListed = 5;  // tensors in the message of a full card
+
 void DeviceHeap::set_memory_fraction(double fraction) {
   TORCH_CHECK_VALUE(fraction >= 0 && fraction <= 1, "Invalid fraction value: ", fraction, ". Allowed range: 0~1");
   size_t free = 0, total = 0;
@@ -171,10 +173,25 @@ void DeviceHeap::drop_unused(Lock& lock) {
   lock.lock();
 }
 
+auto DeviceHeap::largest_blocks(size_t count) const -> std::vector<std::pair<size_t, Context>> {
+  std::vector<std::pair<size_t, Context>> all;
+  for (const auto& [address, segment] : segments_)
+    for (const Block* block = segment.first; block != nullptr; block = block->next)
+      if (block->is_used()) all.emplace_back(block->size, block->context);
+  const auto larger = [](const auto& a, const auto& b) { return a.first > b.first; };
+  count = std::min(count, all.size());
+  std::partial_sort(all.begin(), all.begin() + static_cast<int64_t>(count), all.end(), larger);
+  all.resize(count);
+  return all;
+}
+
 void DeviceHeap::throw_out_of_memory(size_t bytes, const BlockPool& pool, const Context& context, Lock& lock) {
   ++stats_.rare().num_ooms;
   OutOfMemory facts{device_, bytes, 0, 0, stats_.allocated_bytes(), stats_.reserved_bytes(), limit_ != kNoLimit,
                     limit_};
+  facts.cached = true;
+  facts.recorded = history_.records();
+  if (facts.recorded) facts.largest = largest_blocks(kListed);
   lock.unlock();
   memory_info(device_, &facts.free, &facts.total);
   lock.lock();

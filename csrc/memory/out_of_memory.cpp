@@ -2,6 +2,7 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/core/AllocatorConfig.h>
+#include <torch/csrc/profiler/combined_traceback.h>
 
 #include <mutex>
 #include <sstream>
@@ -32,6 +33,32 @@ std::string advice(const OutOfMemory& facts) {
   return "";
 }
 
+// "train.py:12 in forward", innermost first; frames of C++ are left out.
+std::string stack_text(c10::GatheredContext* context) {
+  constexpr size_t kFrames = 4;
+  auto* const traceback = dynamic_cast<torch::CapturedTraceback*>(context);
+  if (!traceback) return "  (no stack)";
+  std::vector<torch::CapturedTraceback*> one{traceback};
+  const auto symbols = torch::symbolize(one);
+  std::vector<std::string> lines;
+  for (const auto index : symbols.tracebacks.front()) {
+    const auto& frame = symbols.all_frames[index];
+    if (frame.filename.ends_with(".py") || frame.filename.starts_with("<"))
+      lines.push_back(c10::str(frame.filename, ":", frame.lineno, " in ", frame.funcname));
+    if (lines.size() == kFrames) break;
+  }
+  return lines.empty() ? "  (no Python stack)" : "  " + c10::Join(" < ", lines);
+}
+
+std::string largest_tensors(const OutOfMemory& facts) {
+  if (!facts.cached) return "";
+  if (!facts.recorded)
+    return "\nCall torch.npu.memory._record_memory_history() at the start to have the largest tensors listed here.";
+  std::string text = "\nThe largest live tensors:";
+  for (const auto& [bytes, context] : facts.largest) text += "\n  " + format_size(bytes) + stack_text(context.get());
+  return text;
+}
+
 }  // namespace
 
 std::string describe(const OutOfMemory& facts) {
@@ -41,7 +68,8 @@ std::string describe(const OutOfMemory& facts) {
        << format_size(facts.free) << " is free. ";
   if (facts.limited) text << format_size(facts.limit) << " allowed for this process. ";
   text << "Of the allocated memory " << format_size(facts.allocated) << " is allocated by PyTorch, and "
-       << format_size(facts.reserved - facts.allocated) << " is reserved by PyTorch but unallocated." << advice(facts);
+       << format_size(facts.reserved - facts.allocated) << " is reserved by PyTorch but unallocated." << advice(facts)
+       << largest_tensors(facts);
   if (!config::compact_errors()) text << "\n" << acl::error_line("ERR00006 PTA memory error");
   return text.str();
 }

@@ -18,8 +18,6 @@
 
 namespace npu::kernel_trace {
 
-std::atomic<bool> recording{false};
-
 namespace {
 
 using libkineto::ActivityType;
@@ -42,10 +40,10 @@ class Session : public libkineto::IActivityProfilerSession {
     status_ = libkineto::TraceStatus::RECORDING;
     Launches::all().clear();
     session_number++;
-    recording = true;
+    watchers::set(watchers::trace, true);
   }
   void stop() override {
-    recording = false;
+    watchers::set(watchers::trace, false);
     status_ = libkineto::TraceStatus::PROCESSING;
   }
 

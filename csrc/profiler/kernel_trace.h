@@ -9,15 +9,15 @@
 // "Enqueue@...". "External id" is the operator's, as for other devices.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 
 #include "runtime/event.h"
+#include "runtime/watchers.h"
 
 namespace npu::kernel_trace {
 
-extern std::atomic<bool> recording;
+inline bool recording() noexcept { return watchers::has(watchers::trace); }
 
 enum class Kind : uint8_t { kernel, copy, collective, graph };
 
@@ -34,12 +34,12 @@ struct Launch;
 class Span {
  public:
   explicit Span(const char* name, Kind kind = Kind::kernel) {
-    if (C10_UNLIKELY(recording.load(std::memory_order_relaxed))) begin(name, kind, current_stream(), {});
+    if (recording()) begin(name, kind, current_stream(), {});
   }
   // `traffic` is called when the launch is recorded.
   template <typename Describe>
   Span(const char* name, Kind kind, Stream stream, Describe&& traffic) {
-    if (C10_UNLIKELY(recording.load(std::memory_order_relaxed))) begin(name, kind, stream, traffic());
+    if (recording()) begin(name, kind, stream, traffic());
   }
   ~Span() {
     if (C10_UNLIKELY(launch_ != nullptr)) end();

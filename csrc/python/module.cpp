@@ -19,6 +19,7 @@ PYBIND11_MODULE(_C, module) {
   module.attr("version") = NPU_VERSION;
   npu::set_without_gil(&without_gil);
   bind_captured_call(module);
+  bind_debug(module);
   bind_device(module);
   bind_distributed(module);
   bind_event(module);

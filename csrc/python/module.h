@@ -11,6 +11,7 @@ namespace npu::python {
 namespace py = pybind11;
 
 void bind_captured_call(py::module_& module);
+void bind_debug(py::module_& module);
 void bind_device(py::module_& module);
 void bind_distributed(py::module_& module);
 void bind_event(py::module_& module);

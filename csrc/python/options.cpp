@@ -28,21 +28,6 @@ void bind_options(py::module_& module) {
                uint64_t actual = 0;
                NPU_CHECK(set(limit, &actual));
              }));
-  // CANN's dump of operators' tensors; softnpu refuses.
-  const auto dump = [](const char* name) {
-    return [name] {
-      auto* const function = reinterpret_cast<decltype(&::aclmdlInitDump)>(acl::runtime_symbol(name));
-      TORCH_CHECK_NOT_IMPLEMENTED(function, "This version of CANN has no ", name, ", which dumps need.");
-      NPU_CHECK(function());
-    };
-  };
-  module.def("init_dump", wrap_pybind_function_no_gil(dump("aclmdlInitDump")));
-  module.def("finalize_dump", wrap_pybind_function_no_gil(dump("aclmdlFinalizeDump")));
-  module.def("set_dump", wrap_pybind_function_no_gil([](const std::string& path) {
-               auto* const set = reinterpret_cast<decltype(&::aclmdlSetDump)>(acl::runtime_symbol("aclmdlSetDump"));
-               TORCH_CHECK_NOT_IMPLEMENTED(set, "This version of CANN has no aclmdlSetDump, which dumps need.");
-               NPU_CHECK(set(path.c_str()));
-             }));
   module.def("set_deterministic_level", wrap_pybind_function([](int level) { set_deterministic_level(level); }));
   module.def("device_limit", wrap_pybind_function_no_gil([](int device, int type) {
                using Get = decltype(::aclrtGetDeviceResLimit);

@@ -55,13 +55,6 @@ def test_synchronous_streams_need_level_0():
         torch.npu.Stream().set_data_preprocess_stream(True)
 
 
-def test_dumps_are_canns(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        torch.npu.set_dump(tmp_path / "none.json")
-    with pytest.raises(RuntimeError):
-        torch.npu.init_dump()
-
-
 def test_compatible_implementations():
     torch.npu.use_compatible_impl(True)
     assert torch.npu.are_compatible_impl_enabled()

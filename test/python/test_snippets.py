@@ -54,10 +54,10 @@ def test_documented_environment(run, setting):
     assert process.stderr == ""
 
 
-def test_dumping_data_says_that_it_is_not_supported(run):
+def test_dumping_data_of_a_program(run, tmp_path):
     process = run(QUICK, ACL_DUMP_DATA="1")
-    assert process.returncode == 0 and process.stderr.count("ACL_DUMP_DATA=1 is ignored") == 1
-    assert run(QUICK, ACL_DUMP_DATA="0").stderr == ""
+    assert process.returncode == 0 and process.stderr == ""
+    assert len(list(tmp_path.glob("npu_dump_*/index.jsonl"))) == 1
 
 
 @pytest.mark.parametrize("text", ["", "no json", "{", '{"a": 1,}', '{"a" 1}', "[1 2]", '{"a": "b}', "{} {}", '{"a": 1-2}', None])

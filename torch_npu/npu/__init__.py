@@ -16,6 +16,7 @@ from torch_npu.npu import (
     streams as streams,
     utils as utils,
 )
+from torch_npu.npu._dump import *  # noqa: F403
 from torch_npu.npu._further import *  # noqa: F403
 from torch_npu.npu._recovery import *  # noqa: F403
 from torch_npu.npu._recovery import _get_uce_addr as _get_uce_addr

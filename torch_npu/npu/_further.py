@@ -1,25 +1,19 @@
-"""Names of torch.npu that the official plugin has beside torch.cuda's: dumps, tuning, compatibility, handles that an npu lacks."""
+"""Names of torch.npu that the official plugin has beside torch.cuda's: tuning, compatibility, handles that an npu lacks."""
 
 from __future__ import annotations
 
-import os
 import warnings
 
-from torch_npu import _C
 from torch_npu._refusal import refuse
-from torch_npu.npu.devices import _lazy_init
 
 __all__ = [
     "are_compatible_impl_enabled",
     "current_blas_handle",
-    "finalize_dump",
-    "init_dump",
     "npurt",
     "obfuscation_calculate",
     "obfuscation_finalize",
     "obfuscation_initialize",
     "set_aoe",
-    "set_dump",
     "use_compatible_impl",
 ]
 
@@ -35,27 +29,6 @@ obfuscation_calculate = refuse("torch.npu.obfuscation_calculate", _SERVICE, "fd,
 obfuscation_finalize = refuse("torch.npu.obfuscation_finalize", _SERVICE, "fd_to_close")
 set_aoe = refuse("torch.npu.set_aoe", "CANN's tuner takes graphs of its older operator interface, which torch_npu does not call; tune "
                  "models with CANN's own tools", "dump_path")
-
-
-def init_dump():
-    """Begins CANN's dump of operators' tensors; set_dump() says which. softnpu has none, and raises."""
-    _lazy_init()
-    _C.init_dump()
-
-
-def set_dump(cfg_file):
-    """Gives CANN's dump its configuration, a JSON file. softnpu has none, and raises."""
-    path = os.path.realpath(cfg_file)
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"cfg_file {path} does not exist")
-    _lazy_init()
-    _C.set_dump(path)
-
-
-def finalize_dump():
-    """Ends CANN's dump. softnpu has none, and raises."""
-    _lazy_init()
-    _C.finalize_dump()
 
 
 def use_compatible_impl(is_enable):

@@ -222,11 +222,13 @@ def set_option(option) -> None:
 
 def __getattr__(name: str):
     """The official plugin has these here too; they need this module."""
-    from torch_npu.npu import _further, core_limits
+    from torch_npu.npu import _dump, _further, core_limits
     from torch_npu.utils._path_manager import PathManager
 
-    if name in _FURTHER:
-        return getattr(_further, name)
+    if name == "set_aoe":
+        return _further.set_aoe
+    if name in _dump.__all__:
+        return getattr(_dump, name)
     if name in _LIMITS:
         return getattr(core_limits, name)
     if name == "PathManager":
@@ -234,5 +236,4 @@ def __getattr__(name: str):
     raise AttributeError(f"module 'torch_npu.npu.npu_config' has no attribute '{name}'")
 
 
-_FURTHER = ("finalize_dump", "init_dump", "set_aoe", "set_dump")
 _LIMITS = ("get_device_limit", "get_stream_limit", "reset_stream_limit", "set_device_limit", "set_stream_limit")

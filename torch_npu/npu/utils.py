@@ -3,14 +3,12 @@
 import re
 
 from torch_npu import _C
+from torch_npu.npu._dump import finalize_dump, init_dump, set_dump
 from torch_npu.npu._further import (
     current_blas_handle,
-    finalize_dump,
-    init_dump,
     obfuscation_calculate,
     obfuscation_finalize,
     obfuscation_initialize,
-    set_dump,
 )
 from torch_npu.npu._recovery import check_uce_in_memory, stress_detect
 from torch_npu.npu.core_limits import set_op_timeout_ms

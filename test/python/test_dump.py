@@ -1,0 +1,231 @@
+"""ACL_DUMP_DATA=1, init_dump, set_dump, finalize_dump: what operators read and wrote, as numpy files with an index."""
+
+import json
+import stat
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from torch_npu.compare.folder import read
+
+PROGRAM = """
+import torch
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()).npu()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(2):
+    optimizer.zero_grad()
+    net(torch.ones(2, 4, device="npu")).sum().backward()
+    optimizer.step()
+print("done")
+"""
+
+
+@pytest.fixture
+def dump(tmp_path, monkeypatch):
+    """dump(settings) begins a dump in an empty folder, dump.launches() ends it and reads what was written."""
+
+    class Dump:
+        def __call__(self, settings=""):
+            monkeypatch.setenv("TORCH_NPU_DUMP", f"path={tmp_path}" + (f",{settings}" if settings else ""))
+            torch.npu.init_dump()
+
+        def launches(self):
+            torch.npu.finalize_dump()
+            return read(next(tmp_path.glob("npu_dump_*")))
+
+    yield Dump()
+    if torch.npu._dump._running:
+        torch.npu.finalize_dump()
+
+
+def folder_of(tmp_path: Path) -> Path:
+    (found,) = tmp_path.glob("npu_dump_*")
+    return found
+
+
+@pytest.mark.parametrize("level", ["0", "1", "2"])
+def test_an_unchanged_program_leaves_every_launch_behind(run, tmp_path, level):
+    process = run(PROGRAM, ACL_DUMP_DATA="1", TASK_QUEUE_ENABLE=level, SOFTNPU_ASYNC="1")
+    assert (process.returncode, process.stdout.strip(), process.stderr) == (0, "done", "")
+    folder = folder_of(tmp_path)
+    launches = read(folder)
+    assert [launch.order for launch in launches] == list(range(len(launches)))
+    names = {launch.operator for launch in launches}
+    assert {"aten::addmm", "aten::relu", "aten::threshold_backward", "aten::mm", "aten::_foreach_add_"} <= names
+    assert {launch.step for launch in launches} == {0, 1}
+    first = next(launch for launch in launches if launch.operator == "aten::addmm")
+    bias, x, weight = (t.values() for t in first.inputs)
+    assert first.aclnn == "aclnnAddmm" and first.line == "<string>:8 in <module>" and first.module == "0 (Linear)"
+    np.testing.assert_allclose(first.outputs[0].values(), bias + x @ weight, rtol=1e-6)
+    backward = next(launch for launch in launches if launch.operator == "aten::threshold_backward")
+    assert "ReluBackward0" in backward.scope
+    assert stat.S_IMODE(folder.stat().st_mode) & 0o027 == 0
+    assert {stat.S_IMODE(file.stat().st_mode) & 0o137 for file in folder.iterdir()} == {0}
+
+
+def test_without_the_variable_there_is_no_folder(run, tmp_path):
+    assert run(PROGRAM, ACL_DUMP_DATA="0").returncode == 0
+    assert not list(tmp_path.glob("npu_dump_*"))
+
+
+def test_the_backward_pass_on_another_thread(dump):
+    dump()
+    x = torch.ones(3, device="npu", requires_grad=True)
+    thread = threading.Thread(target=lambda: (x * 3).sum().backward())
+    thread.start()
+    thread.join()
+    assert {"aten::mul", "aten::sum"} <= {launch.operator for launch in dump.launches()}
+
+
+def test_inputs_of_operators_in_place_are_those_before(dump):
+    x = torch.ones(2, 3, device="npu")
+    dump()
+    with torch.npu.stream(torch.npu.Stream()):
+        x[:, 1:].t().mul_(5)
+    (launch,) = dump.launches()
+    assert launch.operator == "aten::mul_" and launch.inputs[0].shape == [2, 2]
+    assert launch.inputs[0].values().tolist() == [[1, 1], [1, 1]]
+    assert launch.outputs[0].values().tolist() == [[5, 5], [5, 5]]
+
+
+def test_results_are_not_among_the_inputs(dump):
+    x, out = torch.ones(2, device="npu"), torch.full((2,), 7.0, device="npu")
+    dump()
+    torch.add(x, x, out=out)
+    _ = x + 1
+    first, second = dump.launches()
+    assert [t.values().tolist() for t in first.inputs] == [[1, 1], [1, 1]] and len(second.inputs) == 1
+
+
+@pytest.mark.parametrize("dtype", [
+    torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8,
+    torch.bool, torch.complex64, torch.complex128,
+])  # fmt: skip
+def test_every_type_can_be_read(dump, dtype):
+    x = torch.tensor([[0.0, 1.0], [2.5, 1.0]]).to(dtype)
+    y = x.npu()
+    dump("ops=aclnnCat")
+    torch.cat([y.t(), y])
+    (launch,) = dump.launches()
+    assert launch.outputs[0].dtype == str(dtype).removeprefix("torch.")
+    wanted = torch.cat([x.t(), x])
+    wanted = wanted.float() if dtype == torch.bfloat16 else wanted
+    np.testing.assert_array_equal(launch.outputs[0].values(), wanted.numpy())
+    assert launch.outputs[0].values().dtype == wanted.numpy().dtype
+
+
+def test_sizes_that_depend_on_data(dump):
+    x = torch.tensor([0, 3, 0, 4], device="npu")
+    dump("ops=*onzero*")
+    x.nonzero()
+    (launch,) = dump.launches()
+    assert launch.outputs[0].values().tolist() == [[1], [3]]
+
+
+@pytest.mark.parametrize(("settings", "wanted"), [
+    ("ops=add", ["aten::add"]), ("ops=aten::m*|aclnnAdd*", ["aten::add", "aten::mul"]), ("ops=none", []), ("steps=1-2", []),
+    ("ranks=3", []), ("steps=0,ranks=0-7", ["aten::add", "aten::mul"]),
+])  # fmt: skip
+def test_filters(dump, tmp_path, settings, wanted):
+    x = torch.ones(2, device="npu")
+    dump(settings)
+    _ = x + x
+    _ = x * x
+    torch.npu.finalize_dump()
+    folders = list(tmp_path.glob("npu_dump_*"))
+    assert [launch.operator for folder in folders for launch in read(folder)] == wanted
+
+
+def test_statistics_only(dump, tmp_path):
+    x = torch.tensor([1.0, float("nan"), float("inf"), 3.0], device="npu")
+    dump("data=stats,mode=output")
+    _ = x + 1
+    (launch,) = dump.launches()
+    assert launch.inputs == [] and not list(folder_of(tmp_path).glob("*.npy"))
+    assert launch.outputs[0].statistics == {"finite": 2, "nan": 1, "inf": 1, "min": 2, "max": 4, "mean": 3, "norm": 20**0.5}
+    with pytest.raises(ValueError, match="statistics only"):
+        launch.outputs[0].values()
+
+
+def test_the_limit_ends_the_dump_with_one_warning(dump, tmp_path):
+    x = torch.ones(1000, device="npu")
+    dump("limit=20K")
+    with pytest.warns(UserWarning, match="ends here: its files would be larger than the limit of 20480 bytes") as found:
+        for _ in range(5):
+            x = x + 1
+    assert len(found) == 1 and x[0].item() == 6
+    torch.npu.finalize_dump()
+    folder = folder_of(tmp_path)
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 25_000
+    assert "stopped" in json.loads((folder / "index.jsonl").read_text().splitlines()[-1])
+
+
+def test_a_folder_that_takes_no_files(run, tmp_path):
+    (tmp_path / "cwd").mkdir()
+    code = "import os, torch\nos.rmdir(os.getcwd())\nprint((torch.ones(2).npu() + 1).tolist())"
+    process = run(code, cwd=tmp_path / "cwd", ACL_DUMP_DATA="1")
+    assert process.stdout.strip() == "[2.0, 2.0]" and process.stderr.count("cannot make the folder") == 1
+
+
+def test_an_operator_that_fails_is_the_last_with_its_inputs(dump):
+    table, index = torch.ones(3, 2, device="npu"), torch.tensor([7], device="npu")
+    dump()
+    with pytest.raises(RuntimeError, match="out of range"):
+        table.index_select(0, index)
+    (launch,) = dump.launches()
+    assert launch.failed and launch.outputs == [] and launch.inputs[1].values().tolist() == [7]
+
+
+def test_graphs_that_are_captured_are_left_out(dump, tmp_path):
+    x = torch.ones(2, device="npu")
+    graph = torch.npu.NPUGraph()
+    torch.npu.synchronize()
+    dump()
+    with pytest.warns(UserWarning, match="captured are not dumped"), torch.npu.graph(graph):
+        y = x + 1
+    graph.replay()
+    assert y.tolist() == [2, 2]
+
+
+def test_set_dump_reads_the_form_of_aclinit(dump, tmp_path):
+    file = tmp_path / "acl.json"
+    settings = {"dump_path": str(tmp_path), "dump_list": [{"layer": ["mul"]}], "dump_mode": "output", "dump_step": "0|3-5",
+                "dump_data": "tensor"}
+    file.write_text(json.dumps({"dump": settings}))
+    with pytest.raises(RuntimeError, match="init_dump"):
+        torch.npu.set_dump(file)
+    x = torch.ones(2, device="npu")
+    dump()
+    torch.npu.set_dump(str(file))
+    _ = x + x
+    _ = x * x
+    (launch,) = dump.launches()
+    assert launch.operator == "aten::mul" and launch.order == 1 and launch.inputs == []
+    with pytest.raises(RuntimeError, match="init_dump"):
+        torch.npu.finalize_dump()
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("ops", "takes settings such as"), ("colour=red", "no setting 'colour'"), ("limit=big", "limit must be a size"),
+    ("steps=a", "steps must be numbers"), ("data=all", "data must be tensor or stats"), ("path=/nowhere", "path must be a folder"),
+    ("mode=x", "mode must be all or input or output"),
+])  # fmt: skip
+def test_settings_that_make_no_sense(monkeypatch, text, words):
+    monkeypatch.setenv("TORCH_NPU_DUMP", text)
+    with pytest.raises(ValueError, match=words):
+        torch.npu.init_dump()
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"dump": {"dump_colour": 1}}', '{"other": {}}'])
+def test_files_that_make_no_sense(dump, tmp_path, text):
+    file = tmp_path / "dump.json"
+    file.write_text(text)
+    dump()
+    with pytest.raises(ValueError, match="cfg_file"):
+        torch.npu.set_dump(file)
+    with pytest.raises(FileNotFoundError):
+        torch.npu.set_dump(tmp_path / "none.json")

@@ -1,0 +1,24 @@
+"""What debugging needs from the start: whose code is not the user's, and what the environment asks for."""
+
+import os
+import re
+
+import torch
+
+from torch_npu import _C
+
+
+def start(folder: str) -> None:
+    """Called by `import torch_npu` with the folder of the package."""
+    _C.set_library_folders([os.path.dirname(torch.__file__) + os.sep, os.path.realpath(folder) + os.sep, folder + os.sep])
+    if _is_on("TORCH_NPU_ERROR_ORIGIN"):
+        _C.keep_origins(True)
+    if os.environ.get("ACL_DUMP_DATA") or os.environ.get("TORCH_NPU_DUMP"):
+        from torch_npu.npu import _dump
+
+        _dump.start(_is_on("ACL_DUMP_DATA"))
+
+
+def _is_on(variable: str) -> bool:
+    """As CANN reads flags: any number but zero."""
+    return re.fullmatch(r"\s*[+-]?0*[1-9]\d*\s*", os.environ.get(variable, "")) is not None
