@@ -66,41 +66,43 @@ def refused(output: str) -> set[int]:
 def build(candidates: list[TableMutant], jobs: int) -> tuple[Path, dict[int, TableMutant]]:
     """Compiles the changed tables as often as it takes, without the mutants that the compiler refuses, and links them with all else
     that the package's own build has made."""
-    mutants = dict(enumerate(candidates, 1))
+    mutants, tables = dict(enumerate(candidates, 1)), sorted(file.stem for file in KERNELS.glob("*.yaml"))
     while True:
         write_tables(BUILD / "tables", mutants)
         subprocess.run([sys.executable, "-m", "codegen.entries", "--abi", str(ROOT / "abi"), "--kernels", str(BUILD / "tables"),
                         "--out", str(BUILD / "generated")], cwd=ROOT / "tools", check=True)
         with ThreadPoolExecutor(jobs) as pool:
-            compiled = dict(zip(tables := sorted({m.table for m in mutants.values()}), pool.map(compiled_table, tables), strict=True))
-        if not any(compiled.values()):
+            output = "\n".join(pool.map(compiled_table, tables)).strip()
+        if not output:
             break
-        output = "\n".join(compiled.values())
         wrong = refused(output) & mutants.keys()
         if not wrong:
             raise RuntimeError(f"libopapi.so with mutants cannot be built:\n{output[-3000:]}")
         mutants = {number: mutant for number, mutant in mutants.items() if number not in wrong}
-    objects = {object_of(table): BUILD / f"generated/{table}.o" for table in compiled}
     library = BUILD / "lib/libopapi.so"
     library.parent.mkdir(parents=True, exist_ok=True)
     command = subprocess.run(["ninja", "-C", str(PACKAGES), "-t", "commands", LIBRARY], check=True, capture_output=True, text=True).stdout
-    link = [str(objects.get(word, word)) for word in command.splitlines()[-1].split()]
-    link[link.index(LIBRARY)] = str(library)
-    subprocess.run(" ".join(link), shell=True, cwd=PACKAGES, check=True)
+    subprocess.run(linked(command.splitlines()[-1], library, [str(object_of(table)) for table in tables]), shell=True, cwd=PACKAGES, check=True)
     return library, mutants
 
 
-def object_of(table: str) -> str:
-    """As the package's build names it."""
-    return f"softnpu/kernels/CMakeFiles/opapi.dir/generated/{table}_entries.cpp.o"
+def linked(command: str, library: Path, objects: list[str]) -> str:
+    """The command that links libopapi.so, for another one with other objects of the tables. The build has one of each, or of several."""
+    words = [word for word in command.split() if not re.search(r"opapi\.dir/(generated/\w+_entries\.cpp|Unity/unity_entries_\d+_cxx\.cxx)\.o$", word)]
+    target = words.index(LIBRARY)
+    return " ".join([*words[:target], str(library), *objects, *words[target + 1:]])
+
+
+def object_of(table: str) -> Path:
+    return BUILD / f"generated/{table}.o"
 
 
 def compiled_table(table: str) -> str:
-    """Compiles a table with mutants as the package's build compiles the table, if it has changed. Returns the compiler's complaints."""
-    source, target = BUILD / f"generated/{table}_entries.cpp", BUILD / f"generated/{table}.o"
+    """Compiles a table as the package's build compiles its library, if it has changed. Returns the compiler's complaints."""
+    source, target = BUILD / f"generated/{table}_entries.cpp", object_of(table)
     if target.exists() and target.stat().st_mtime > source.stat().st_mtime:
         return ""
-    command = commands()[object_of(table)]
+    command = compiler()
     command[command.index("-o") + 1], command[command.index("-c") + 1] = str(target), str(source)
     ccache = shutil.which("ccache")
     environment = {**os.environ, "CCACHE_SLOPPINESS": "pch_defines,time_macros"}
@@ -108,7 +110,7 @@ def compiled_table(table: str) -> str:
     return result.stderr if result.returncode else ""
 
 
-def commands() -> dict[str, list[str]]:
-    """The compiler's command for each object of the package's build."""
+def compiler() -> list[str]:
+    """The command for a source of libopapi.so in the package's build; it is the same for all but for their names."""
     rows = json.loads((PACKAGES / "compile_commands.json").read_text())
-    return {os.path.relpath(row["output"], PACKAGES): shlex.split(row["command"]) for row in rows if "output" in row}
+    return shlex.split(next(row["command"] for row in rows if row["file"].endswith("softnpu/kernels/engine/plan.cpp")))

@@ -77,7 +77,7 @@ TESTS = {
     "npu/devices.py": [f"{PYTHON}devices.py", f"{PYTHON}visible_devices.py"],
     "npu/memory.py": [f"{PYTHON}memory.py"],
     "npu/mstx.py": [f"{PYTHON}mstx.py"],
-    "npu/npu_config.py": [f"{PYTHON}options.py"],
+    "npu/npu_config.py": [f"{PYTHON}options.py", f"{PYTHON}utils_parts.py"],
     "npu/nvtx.py": [f"{PYTHON}transfer_to_npu.py", f"{PYTHON}mstx.py", "-k", "nvtx or profiler or mstx"],
     "npu/random.py": [f"{PYTHON}random.py"],
     "npu/streams.py": [f"{PYTHON}streams.py", f"{PYTHON}async.py", "-k", "not copy_beside and not workspace"],
@@ -86,7 +86,9 @@ TESTS = {
     "profiler/dynamic_profile.py": ["test/profiler/test_dynamic_profile.py"],
     "profiler/": ["test/profiler"],
     "optim/": ["test/optim/test_fused_optimizers.py", "test/optim/test_options.py"],
-    "testing/": [f"{PYTHON}testing.py"],
+    "testing/__init__.py": [f"{PYTHON}testing.py", "test/official_style/test_device_generic.py"],
+    "testing/testcase.py": [f"{PYTHON}testing_assertions.py", "test/official_style/test_assertions.py"],
+    "testing/": [f"{PYTHON}testing_common.py"],
     "verify/": [f"{PYTHON}verify_parts.py", f"{PYTHON}verify.py"],
     **dict.fromkeys(("_absent.py", "_acl/", "_afd/", "_fallback_modules.py", "_refusal.py", "asd/", "dynamo/npugraph_ex/",
                      "dynamo/torchair/", "jit/", "npu/_further.py", "npu/aclnn/", "npu/backends.py", "npu/npugraph_ex/", "version.py"),
@@ -95,8 +97,9 @@ TESTS = {
     "utils/_compatibility.py": [f"{PYTHON}compatibility.py"],
     "utils/combine_tensors.py": ["test/optim/test_combine_tensors.py"],
     "utils/hif8_tensor.py": [f"{PYTHON}hifloat8_tensor.py"],
-    "utils/serialization.py": [f"{PYTHON}serialization.py"],
-    "utils/": [f"{PYTHON}utils.py"],
+    "utils/serialization.py": [f"{PYTHON}utils_parts.py", f"{PYTHON}serialization.py", f"{PYTHON}training.py", "-k",
+                               "utils_parts or serialization or save or disk"],
+    "utils/": [f"{PYTHON}utils_parts.py", f"{PYTHON}utils.py"],
 }
 # Custom operators are tested case by case, named after the operator; these families have other tests besides.
 BESIDE = {

@@ -4,6 +4,7 @@ OpInfo's first and last samples, which CI takes, leave most options as they are.
 are never the same, and sizes differ from each other, so that an argument which is not read, or is taken for another one, shows.
 """
 
+import ast
 import re
 from pathlib import Path
 
@@ -85,3 +86,51 @@ def test_any_strides(call):
         return tuple(t for t in tree_leaves(function(*views)) if isinstance(t, torch.Tensor))
 
     compare(lambda *given: tuple(t.clone() for t in on_views(*(t.clone() for t in given))), *tensors, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def split(call: str) -> tuple[str, str, list[str]] | None:
+    """(name of the operator, the tensor, other arguments) of a call on a tensor or in torch."""
+    node = ast.parse(call, mode="eval").body
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    others = [ast.unparse(part) for part in (*node.args, *node.keywords)]
+    name, base = node.func.attr, ast.unparse(node.func.value)
+    return (name, others[0], others[1:]) if base == "torch" and others else (name, f"({base})", others)
+
+
+def variants(make) -> list[str]:
+    """Other forms of the calls, as far as the CPU takes them."""
+    def works(call: str) -> bool:
+        try:
+            function, tensors = prepared(call)
+            function(*(t.clone() for t in tensors))
+        except Exception:
+            return False
+        return True
+
+    made = (make(*parts) for call in CALLS if (parts := split(call)))
+    return [call for call in dict.fromkeys(made) if call and call not in CALLS and works(call)]
+
+
+def in_place(name, tensor, others):
+    return f"{tensor}.clone().{name}_({', '.join(others)})" if hasattr(torch.Tensor, f"{name}_") else None
+
+
+def with_output(name, tensor, others):
+    return f"written(torch.{name}, {', '.join([tensor, *others])})" if hasattr(torch, name) else None
+
+
+def written(function, *args, **kwargs):
+    """What is in an output with gaps between its elements after the call."""
+    plain = function(*args, **kwargs)
+    room = torch.full((*plain.shape, 2), 9, device=plain.device, dtype=torch.float32).to(plain.dtype)
+    function(*args, **kwargs, out=room[..., 0])
+    return room
+
+
+@pytest.mark.parametrize("call", variants(in_place) + variants(with_output))
+def test_other_forms_equal_the_cpu(call):
+    """In place, and into an output with gaps."""
+    function, tensors = prepared(call)
+    refused = compare(function, *tensors, rtol=1e-4, atol=1e-5, equal_nan=True)
+    assert refused is None, refused
