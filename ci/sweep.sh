@@ -11,6 +11,7 @@
 #   random      elementwise operators and reductions on seeded random inputs, and inputs of more than 2^31 bytes; a failing row names its seed
 #   trace       what operators copy between host and device, and wait for; nothing but what test/expect/waits.yaml lists
 #   distributed collectives x types x reductions x sizes and training with 2, 4 and 8 ranks; faults; 200 rounds of init
+#   generic     torch's own tests of process groups and DDP, on npu over hccl with 2 ranks; [-v] [TestHccl.test_NAME...]
 #   calls       what the official client and this torch_npu send to the device for the same programs; [--types float32,float16] [--level N] [NAME...]
 #   vocabulary  records the official client over all programs and types, and writes tools/calls/vocabulary.json
 #   vocabulary-suite  records tests (those of custom operators unless told) on a folder that looks like CANN, and holds their calls against it
@@ -39,6 +40,8 @@ case "$sweep" in
     done ;;
   ops | modules | optim | random | trace)
     python3 test/ops/sweep.py "$sweep" --out "build/sweep/$sweep" "$@" ;;
+  generic)
+    SOFTNPU_DEVICES=2 python3 test/generic/distributed_cases.py "$@" ;;
   asan)
     # The suppressions name torch's libraries only.
     export LSAN_OPTIONS="suppressions=$PWD/ci/lsan.supp:print_suppressions=0"

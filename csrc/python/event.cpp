@@ -1,6 +1,6 @@
 // The base of torch.npu.Event: torch.Event bound to the npu device, so that it goes wherever a torch.Event does. Adds
-// the defaults of torch.cuda.Event, checked arguments, recorded_time() and npu_event; query, synchronize and the rest
-// are inherited.
+// the defaults of torch.cuda.Event, checked arguments, recorded_time(), npu_event and handles for other processes;
+// query, synchronize and the rest are inherited.
 #include <torch/csrc/Event.h>
 
 #include <cstring>
@@ -119,11 +119,15 @@ PyObject* event_ipc_handle(PyObject* self, PyObject*) {
   });
 }
 
-PyObject* event_from_ipc_handle(PyObject* type, PyObject* args) {
+PyObject* event_from_ipc_handle(PyObject* type, PyObject* args, PyObject* keywords) {
   return guarded([&]() -> PyObject* {
     PyObject* device = nullptr;
     PyObject* bytes = nullptr;
-    if (!PyArg_ParseTuple(args, "OS:from_ipc_handle", &device, &bytes)) return nullptr;
+    static const char* names[] = {"device", "handle", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OS:from_ipc_handle", const_cast<char**>(names), &device,
+                                     &bytes)) {
+      return nullptr;
+    }
     aclrtIpcEventHandle handle;
     TORCH_CHECK_VALUE(PyBytes_GET_SIZE(bytes) == sizeof handle, "handle must be the ", sizeof handle,
                       " bytes that Event.ipc_handle() gives, but has ", PyBytes_GET_SIZE(bytes));
@@ -171,8 +175,8 @@ void bind_event(py::module_& module) {
        "recorded_time($self, /)\n--\n\nThe card's clock at the record, in microseconds."},
       {"ipc_handle", event_ipc_handle, METH_NOARGS,
        "ipc_handle($self, /)\n--\n\nBytes from which another process makes this event: see from_ipc_handle()."},
-      {"from_ipc_handle", event_from_ipc_handle, METH_VARARGS | METH_CLASS,
-       "from_ipc_handle($type, device, handle, /)\n--\n\nThe event of another process, from what its ipc_handle() "
+      {"from_ipc_handle", as_c_function(&event_from_ipc_handle), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+       "from_ipc_handle($type, device, handle)\n--\n\nThe event of another process, from what its ipc_handle() "
        "gave."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef properties[] = {

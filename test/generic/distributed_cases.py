@@ -14,12 +14,19 @@ if "TEMP_DIR" not in os.environ:
 for folder in ("barrier", "test_dir", "init_dir"):
     os.makedirs(os.path.join(os.environ["TEMP_DIR"], folder), exist_ok=True)
 
-import torch_npu.contrib.transfer_to_npu  # noqa: E402, F401
+from torch.testing._internal import common_distributed  # noqa: E402
 from torch.testing._internal.common_utils import run_tests  # noqa: E402
-from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend  # noqa: E402
+from torch.testing._internal.distributed import distributed_test  # noqa: E402
+
+import torch_npu.contrib.transfer_to_npu  # noqa: E402, F401
+
+# transfer_to_npu tells modules of torch the truth, that there is no CUDA. These two are programs that use torch, and are named like one.
+for module in (common_distributed, distributed_test):
+    module.__name__ = "test." + module.__name__
+common_distributed.TEST_CUDA = True
 
 
-class TestHccl(TestDistBackend, DistributedTest._DistTestBase):
+class TestHccl(distributed_test.TestDistBackend, distributed_test.DistributedTest._DistTestBase):
     def setUp(self):
         super().setUp()
         self._spawn_processes()

@@ -134,7 +134,7 @@ def test_a_recorded_event_gives_its_handle_and_goes_on():
     (("npu", b"softnpu-event-0000000000000000".ljust(64, b"\0")), RuntimeError, "no process of this user shares anything under this key"),
     (("cpu", b"x" * 64), ValueError, "Expected a npu device, but got: cpu"),
     (("npu", "x" * 64), TypeError, "bytes"),
-    (("npu",), TypeError, "2 arguments|exactly 2"),
+    (("npu",), TypeError, "handle"),
 ])  # fmt: skip
 def test_bad_handles_are_refused(arguments, error, words):
     with pytest.raises(error, match=words):

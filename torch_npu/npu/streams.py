@@ -27,7 +27,8 @@ class Event(_C.Event):
     """Event(enable_timing=False, blocking=False, interprocess=False, external=False)
 
     A point in the work of a stream: to wait for, to order streams by, or to measure time with. `blocking` is accepted for
-    compatibility: a waiting thread always sleeps. An event that graphs share with the rest of the world is an ExternalEvent.
+    compatibility: a waiting thread always sleeps. With `interprocess` the event can be given to other processes (docs/sharing.md), and has
+    no time. An event that graphs share with the rest of the world is an ExternalEvent.
     """
 
 
