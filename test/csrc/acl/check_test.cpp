@@ -91,7 +91,8 @@ TEST(Check, an_asynchronous_error_says_that_the_stack_is_a_later_one) {
     EXPECT_NE(message_of(ACL_ERROR_RT_CONTEXT_NULL).find("ASCEND_LAUNCH_BLOCKING=1"), std::string::npos);
   }
   EXPECT_EQ(message_of(ACL_ERROR_RT_CONTEXT_NULL).find("ASCEND_LAUNCH_BLOCKING"), std::string::npos);
-  EXPECT_NE(message_of(507015).find("ASCEND_LAUNCH_BLOCKING=1"), std::string::npos) << "a kernel fails after its launch";
+  EXPECT_NE(message_of(507015).find("ASCEND_LAUNCH_BLOCKING=1"), std::string::npos)
+      << "a kernel fails after its launch";
 }
 
 TEST(Check, the_runtime_s_own_words_are_part_of_it) {
