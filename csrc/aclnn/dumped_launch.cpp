@@ -32,10 +32,11 @@ dump::DeviceArray located(const PackedTensor& t) {
   return array;
 }
 
-// Which tensor of the launch is the operator's argument; null: none.
+// Which tensor of the launch is the operator's argument; null: none, or one in a private format.
 std::string place_of(const dump::TensorKey& key, const std::vector<PackedTensor>& read) {
   for (size_t i = 0; i < read.size(); i++)
-    if (read[i].address == key.storage && read[i].words.offset == key.offset && read[i].words.sizes == key.sizes)
+    if (read[i].words.stored.empty() && read[i].address == key.storage && read[i].words.offset == key.offset &&
+        read[i].words.sizes == key.sizes)
       return std::to_string(i);
   return "null";
 }

@@ -136,6 +136,7 @@ void Session::give_up(const std::string& reason) {
     std::ofstream(folder_ + "/index.jsonl", std::ios::app) << "{\"stopped\": " << quoted(reason) << "}\n";
   }
   watchers::set(watchers::dump, false);
+  observe_operators(watchers::dump, false);
   TORCH_WARN("The dump of operators ", folder_.empty() ? "" : "in " + folder_ + " ", "ends here: ", reason,
              ". The program goes on.");
 }

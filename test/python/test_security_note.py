@@ -98,3 +98,9 @@ def test_a_failed_checkpoint_leaves_the_old_one(tmp_path):
         torch_npu.utils.save_async({"x": lambda: 0}, path).join()
         sys.stdout.flush()
     assert torch.load(path)["x"].tolist() == [1, 1] and os.listdir(tmp_path) == ["model.pt"]
+
+
+def test_dumps_are_closed_to_others(run, tmp_path):
+    assert run("import os, torch\nos.umask(0)\ntorch.ones(3).npu() + 1", ACL_DUMP_DATA="1").returncode == 0
+    (folder,) = tmp_path.glob("npu_dump_*")
+    assert folder.stat().st_mode & 0o777 == 0o750 and {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o640}

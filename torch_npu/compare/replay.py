@@ -41,7 +41,7 @@ def run(launch: Launch, device: str) -> list[torch.Tensor]:
             if place is None or place >= len(launch.inputs):
                 raise ValueError(
                     f"launch {launch.order} ({launch.aclnn}) did not read every tensor of {launch.operator}: the operator makes several "
-                    "launches, or its inputs were not dumped, so it cannot be repeated")
+                    "launches, or an input was not dumped or is in a private format, so it cannot be repeated")
             return made.setdefault(place, tensor(launch.inputs[place], device))
         if "number" in form:
             return float(form["number"])
