@@ -7,7 +7,9 @@
 #include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <set>
 #include <string>
@@ -23,6 +25,9 @@ namespace {
 using libkineto::ActivityType;
 
 std::atomic<uint64_t> session_number{0};
+
+// Where the task queue's runs are shown: one at a time, by whichever thread runs the queue between its own work.
+constexpr int32_t kQueueLane = std::numeric_limits<int32_t>::max() - 1;
 
 // The operators that this thread is in, innermost last. What another session left, which ended inside an operator, is
 // dropped.
@@ -69,6 +74,7 @@ class Session : public libkineto::IActivityProfilerSession {
       lanes.emplace(launch.stream.device_index(), launch.stream.id());
     });
     name_lanes(lanes, logger, from);
+    if (queued_) logger.handleResourceInfo({kQueueLane, kQueueLane, getpid(), "Task queue"}, from);
   }
 
   std::vector<std::string> errors() override { return errors_; }
@@ -92,14 +98,17 @@ class Session : public libkineto::IActivityProfilerSession {
     auto& call = add(ActivityType::PRIVATEUSE1_RUNTIME, (queued ? "Enqueue@" : "AscendCL@") + std::string(launch.name),
                      launch.call_begin, launch.call_end, launch, linked);
     on_thread(call, launch.caller);
+    keep_inside(call);
     call.flow.start = 1;
     call.log(logger);
     if (queued) {
       auto& run = add(ActivityType::PRIVATEUSE1_RUNTIME, "Dequeue@" + std::string(launch.name), launch.run_begin,
                       launch.run_end, launch, linked);
-      on_thread(run, launch.runner);
+      on_thread(run, kQueueLane);
+      run.addMetadata("thread", launch.runner);
       run.flow = {};
       run.log(logger);
+      queued_ = true;
     }
     const bool copy = launch.kind == Kind::copy;
     auto& work = add(copy ? ActivityType::GPU_MEMCPY : ActivityType::CONCURRENT_KERNEL, launch.name,
@@ -135,6 +144,14 @@ class Session : public libkineto::IActivityProfilerSession {
     activity.threadId = thread;
   }
 
+  // Operators' times come from another clock, which is tens of nanoseconds off: a call does not outlast its operator.
+  static void keep_inside(libkineto::GenericTraceActivity& call) {
+    if (!call.linked) return;
+    const int64_t begin = call.linked->timestamp(), end = begin + call.linked->duration();
+    call.startTime = std::clamp(call.startTime, begin, end);
+    call.endTime = std::clamp(call.endTime, call.startTime, end);
+  }
+
   static void name_lanes(const std::set<std::pair<int, int64_t>>& lanes, libkineto::ActivityLogger& logger,
                          int64_t time) {
     int last = -1;
@@ -148,6 +165,7 @@ class Session : public libkineto::IActivityProfilerSession {
 
   std::unique_ptr<libkineto::CpuTraceBuffer> buffer_;
   std::vector<std::string> errors_;
+  bool queued_ = false;  // something came through the task queue
 };
 
 class Profiler : public libkineto::IActivityProfiler {

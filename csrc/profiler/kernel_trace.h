@@ -5,8 +5,8 @@
 // Three activities of kineto, which share the number under "correlation":
 // - on the card's lane of the stream, from event to event: the kernel, copy, collective or replayed graph;
 // - on the calling thread, PRIVATEUSE1_RUNTIME "AscendCL@...": the call itself, where the arrow to the card begins;
-// - at TASK_QUEUE_ENABLE 1 and 2, on the thread that ran the task, "Dequeue@...": the call is then called
-// "Enqueue@...". "External id" is the operator's, as for other devices.
+// - at TASK_QUEUE_ENABLE 1 and 2, on a lane of the task queue, "Dequeue@..." with the thread that ran it: the call is
+// then called "Enqueue@...". "External id" is the operator's, as for other devices.
 #pragma once
 
 #include <cstdint>

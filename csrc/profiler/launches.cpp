@@ -79,8 +79,8 @@ Launch* Launches::begin(const char* name, Kind kind, uint64_t operation, Stream 
   launch->caller = thread_number();
   launch->call_begin = c10::getTime();
   try {
-    launch->begin.record(stream);
     push_passing(launch, true);
+    launch->begin.record(stream);
   } catch (const std::exception& error) {
     launch->refused = true;
     launch->complete.store(true, std::memory_order_release);
@@ -120,13 +120,24 @@ void Launches::locate(Launch& launch) {
   TORCH_CHECK(origin != origins_.end(), "the launch belongs to an earlier session");
   auto& anchor = anchors_[{launch.stream.device_index(), launch.stream.id()}];
   if (!anchor.event) anchor = {&origin->second.event, origin->second.ns, nullptr};
-  const int64_t begin = anchor.ns + nanoseconds(anchor.event->elapsed_time(launch.begin));
+  int64_t begin = anchor.ns + nanoseconds(anchor.event->elapsed_time(launch.begin));
+  const int64_t earliest = std::max(launch.call_begin, launch.run_begin);
+  if (begin < earliest) {
+    advance(launch.stream.device_index(), earliest - begin);
+    begin = earliest;
+  }
   launch.device_end = begin + nanoseconds(launch.begin.elapsed_time(launch.end));
   launch.device_begin = begin;
   launch.located = true;
   launch.end = Event(true);
   if (anchor.launch) anchor.launch->begin = Event(true);
   anchor = {&launch.begin, begin, &launch};
+}
+
+void Launches::advance(c10::DeviceIndex device, int64_t ns) {
+  origins_[device].ns += ns;
+  for (auto& [lane, anchor] : anchors_)
+    if (lane.first == device) anchor.ns += ns;
 }
 
 void Launches::locate_finished() {

@@ -65,6 +65,9 @@ class Launches {
     int64_t ns = 0;
   };
   void remember_origin(Stream stream);
+  // The card's moments are later than was thought: the origin's was guessed from a call that waited for it, and no
+  // launch begins before its call.
+  void advance(c10::DeviceIndex device, int64_t ns);
   // Locates what is over, so that its events go back: a card has few of them, and a recording many launches.
   void locate_finished();
 

@@ -1,4 +1,4 @@
-"""The client's two profilers: torch.profiler, through libmspti.so, and torch_npu.profiler, whose device part needs CANN's program msprof."""
+"""The client's two profilers: torch.profiler, through libmspti.so, and torch_npu.profiler, whose device part needs CANN's msprof."""
 
 import csv
 import json
