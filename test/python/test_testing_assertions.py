@@ -42,6 +42,7 @@ RTOL = [
     (THOUSAND, THOUSAND + 0.05, {}, True), (THOUSAND, THOUSAND + 0.5, {}, False), (THOUSAND, THOUSAND + 0.5, {"prec": 1e-3}, True),
     (torch.zeros(5), torch.full((5,), 9e-5), {}, True), (torch.zeros(5), torch.full((5,), 2e-4), {}, False),
     (numpy.array([0.0]), numpy.array([0.25]), {"prec": 0.25}, True), (numpy.array([64.0]), numpy.array([48.0]), {"prec": 0.24}, False),
+    (numpy.array([64.0]), numpy.array([48.0]), {"prec": 16 / (64 + 1e-9)}, True),  # exactly
     (numpy.array([256, 256]), numpy.array([192, 192]), {"prec": 0.26}, True),  # of the greater one
     (THOUSAND.half(), THOUSAND.half() * 1.0005, {}, True), (THOUSAND.half(), THOUSAND.half() * 1.01, {}, False),
     (THOUSAND.half(), THOUSAND.half() * 1.01, {"prec16": 0.02}, True), (THOUSAND, THOUSAND * 1.01, {"prec16": 0.02}, False),
