@@ -52,7 +52,8 @@ def test_pairs_of_equal_numbers(dtype, number):
     assert on_cpu.numpy().dtype == dtype and on_npu.is_npu and on_cpu.shape == (32, 48) and torch.equal(on_npu.cpu(), on_cpu)
     assert 5 <= on_cpu.min() < 7 and 23 < on_cpu.max() <= 25
     assert torch_npu.get_npu_format(on_npu) == (2 if number == -1 else number)
-    assert common_utils.create_common_tensor((dtype, -1, 3), 0, 9, "cpu")[1].device.type == "cpu"
+    one, other = common_utils.create_common_tensor((dtype, -1, 3), 0, 9, "cpu")
+    assert other.device.type == "cpu" and torch.equal(one, other) and one.data_ptr() != other.data_ptr()
 
 
 @pytest.mark.parametrize("dtype, expected", [(torch.bool, torch.bool), (torch.half, torch.half), (torch.float, torch.float),
