@@ -82,13 +82,15 @@ def build(candidates: list[TableMutant], jobs: int) -> tuple[Path, dict[int, Tab
     library = BUILD / "lib/libopapi.so"
     library.parent.mkdir(parents=True, exist_ok=True)
     command = subprocess.run(["ninja", "-C", str(PACKAGES), "-t", "commands", LIBRARY], check=True, capture_output=True, text=True).stdout
-    subprocess.run(linked(command.splitlines()[-1], library, [str(object_of(table)) for table in tables]), shell=True, cwd=PACKAGES, check=True)
+    subprocess.run(linked(command.splitlines()[-1], library, [str(object_of(table)) for table in tables]), shell=True, cwd=PACKAGES,
+                   check=True)
     return library, mutants
 
 
 def linked(command: str, library: Path, objects: list[str]) -> str:
     """The command that links libopapi.so, for another one with other objects of the tables. The build has one of each, or of several."""
-    words = [word for word in command.split() if not re.search(r"opapi\.dir/(generated/\w+_entries\.cpp|Unity/unity_entries_\d+_cxx\.cxx)\.o$", word)]
+    of_tables = re.compile(r"opapi\.dir/(generated/\w+_entries\.cpp|Unity/unity_entries_\d+_cxx\.cxx)\.o$")
+    words = [word for word in command.split() if not of_tables.search(word)]
     target = words.index(LIBRARY)
     return " ".join([*words[:target], str(library), *objects, *words[target + 1:]])
 

@@ -95,6 +95,14 @@ def test_the_compiler_names_the_mutants_that_it_refuses():
     assert schemata.refused('mutant 12: In function f:\nmutant 12:1:5: error: no f\nrow:1:1: note: here\nx.h:3:1: error: mutant 13') == {12}
 
 
+@pytest.mark.parametrize("of_tables", ["generated/fft_entries.cpp.o", "Unity/unity_entries_0_cxx.cxx.o"])
+def test_the_library_is_linked_with_other_objects_of_its_tables(of_tables):
+    folder = "softnpu/kernels/CMakeFiles/opapi.dir"
+    command = f"c++ -o {schemata.LIBRARY} {folder}/{of_tables} {folder}/Unity/unity_engine_0_cxx.cxx.o {folder}/engine/plan.cpp.o -lm"
+    expected = f"c++ -o new.so fft.o {folder}/Unity/unity_engine_0_cxx.cxx.o {folder}/engine/plan.cpp.o -lm"
+    assert schemata.linked(command, "new.so", ["fft.o"]) == expected
+
+
 def test_a_row_is_given_to_the_operators_that_launch_it(monkeypatch):
     def programs(row, table="elementwise"):
         return [(s.program, s.arguments[:1]) for s in kernel_tests.stages(tables.TableMutant(f"kernels/{table}.yaml", 1, row, "", "", 0))]

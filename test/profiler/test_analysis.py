@@ -24,14 +24,16 @@ def made() -> Trace:
         Launch("hccl:all_reduce", "collective", 0, 5, 9600, 9700, 2, 17, 4000000, "group_two", step=4),
         Launch("hccl:all_reduce", "collective", 0, 5, 9800, 9900, 2, 18, 4000000, GROUP, step=4),
     ]
-    calls = [Call("enqueued", 1500, 1600, 7, "enqueue", 11), Call("launch", 1700, 2000, 8, "dequeue", 11), Call("launch", 3000, 3200, 7, "acl", 13),
+    calls = [Call("enqueued", 1500, 1600, 7, "enqueue", 11), Call("launch", 1700, 2000, 8, "dequeue", 11), Call("launch", 3000, 3200, 7,
+                                                                                                                "acl", 13),
              Call("launch", 3300, 3400, 7, "acl", 14), Call("wait", 3500, 3600, 7, "acl", 99)]
     memory = [Allocation(2000, 64, 2048, 3 << 20, 4 << 20, 0, 7), Allocation(2000, 64, 512, 1 << 20, 1 << 20, 1, 7),
               Allocation(5000, 128, 1024, 2 << 20, 4 << 20, 0, 7), Allocation(9500, 256, 1024, 2 << 20, 4 << 20, 0, 7),
               Allocation(9600, 64, -2048, 1 << 20, 4 << 20, 0, 7), Allocation(9700, 999, -4096, 0, 4 << 20, 0, 7),
               Allocation(900, 320, 1024, 0, 0, 0, 7), Allocation(3000, 384, 1024, 0, 0, 0, 9)]
     return Trace([outer, inner], [Range("step", 1000, 9000, 7)], [Range("f.py(3): f", 1100, 1300, 7)], calls, launches, memory,
-                 [(21, "s", 7, 1000), (21, "f", 9, 8000), (22, "s", 7, 1000)], {4: Range("step", 4200, 9000, 7), 5: Range("step", 9000, 9100, 7)},
+                 [(21, "s", 7, 1000), (21, "f", 9, 8000), (22, "s", 7, 1000)], {4: Range("step", 4200, 9000, 7), 5: Range("step", 9000,
+                                                                                                                          9100, 7)},
                  process=3)
 
 
@@ -62,7 +64,8 @@ def test_processes_of_the_picture():
 
 
 def test_what_the_host_did():
-    info = {"gc": [{"thread": 7, "begin": 100, "end": 300}], "mstx": [{"thread": 6, "message": "mark", "begin": 5, "end": 6, "domain": "d"}]}
+    info = {"gc": [{"thread": 7, "begin": 100, "end": 300}], "mstx": [{"thread": 6, "message": "mark", "begin": 5, "end": 6,
+                                                                       "domain": "d"}]}
     timeline, pids, lanes = events(info)
     assert spans(timeline, pids, lanes, "Python") == [
         ("Thread 7", "outer", "1.000", 8.0, "cpu_op", {"Sequence number": 5, "Fwd thread id": 3, "Input Dims": "2,3", "Input type": "float",
@@ -97,7 +100,8 @@ def test_what_the_card_did():
     assert found[1][-1] == {**unknown, "Task Type": "MEMCPY_ASYNC", "Device Id": 0, "Stream Id": 100003, "Task Id": 12, "connection_id": 12,
                             "bytes": 2048, "direction": "h2d"}
     one, two = naming.group_number(GROUP), naming.group_number("group_two")
-    names = [f"hcom_allReduce__{one[-3:]}_0_1", f"hcom_receive__{one[-3:]}_1_1", f"hcom_allReduce__{two[-3:]}_0_1", f"hcom_allReduce__{one[-3:]}_2_1"]
+    names = [f"hcom_allReduce__{one[-3:]}_0_1", f"hcom_receive__{one[-3:]}_1_1", f"hcom_allReduce__{two[-3:]}_0_1",
+             f"hcom_allReduce__{one[-3:]}_2_1"]
     assert [name for _, name, *_ in found if name.startswith("hcom")] == names
     collectives = spans(timeline, pids, lanes, "Communication")
     assert [(lane, name) for lane, name, *_ in collectives] == list(zip([f"Group {n} Communication" for n in (one, one, two, one)], names))
@@ -112,7 +116,8 @@ def test_arrows():
     for event in timeline:
         if event["ph"] in "sf":
             assert ("bp" in event) is (event["ph"] == "f") and event.get("bp", "e") == "e" and event["id"].isdigit()
-            arrows.setdefault((event["cat"], event["name"], event["id"]), []).append((event["ph"], pids[event["pid"]], event["tid"], event["ts"]))
+            arrows.setdefault((event["cat"], event["name"], event["id"]), []).append((event["ph"], pids[event["pid"]], event["tid"],
+                                                                                      event["ts"]))
     assert arrows == {
         ("async_npu", "torch_to_npu", "11"): [("s", "Python", 7, "1.000"), ("f", "Ascend Hardware", 3, "5.000")],
         ("async_npu", "torch_to_npu", "13"): [("s", "Python", 7, "2.000"), ("f", "Ascend Hardware", 5, "5.500")],
@@ -129,8 +134,10 @@ def test_overlap_of_cards():
     found = [(event["tid"], name, ts, duration) for event in timeline if event["ph"] == "X" and pids[event["pid"]] == "Overlap Analysis"
              for name, ts, duration in [(lanes[event["pid"], event["tid"]], event["ts"], event["dur"])]]
     assert found == [
-        (0, "Computing", "5.000", 1.0), (1, "Communication", "5.500", 2.5), (1, "Communication", "8.500", 0.5), (1, "Communication", "9.600", 0.1),
-        (1, "Communication", "9.800", 0.1), (2, "Communication(Not Overlapped)", "6.000", 2.0), (2, "Communication(Not Overlapped)", "8.500", 0.5),
+        (0, "Computing", "5.000", 1.0), (1, "Communication", "5.500", 2.5), (1, "Communication", "8.500", 0.5),
+        (1, "Communication", "9.600", 0.1),
+        (1, "Communication", "9.800", 0.1), (2, "Communication(Not Overlapped)", "6.000", 2.0),
+        (2, "Communication(Not Overlapped)", "8.500", 0.5),
         (2, "Communication(Not Overlapped)", "9.600", 0.1), (2, "Communication(Not Overlapped)", "9.800", 0.1),
         (3, "Free", "8.000", 0.5), (3, "Free", "9.000", 0.6), (3, "Free", "9.700", 0.1), (10, "Computing", "9.000", 0.5)]
 
@@ -140,7 +147,8 @@ def test_spans_are_sets_of_moments(seed):
     generator = random.Random(seed)
     drawn = [[(begin, begin + generator.randrange(5)) for begin in (generator.randrange(30) for _ in range(6))] for _ in range(2)]
     one, other = (intervals.union(part) for part in drawn)
-    moments = [{moment for begin, end in part for moment in range(begin, end)} for part in (*drawn, one, other, intervals.minus(one, other))]
+    moments = [{moment for begin, end in part for moment in range(begin, end)} for part in (*drawn, one, other, intervals.minus(one,
+                                                                                                                                other))]
     assert moments[0] == moments[2] and moments[1] == moments[3] and moments[4] == moments[0] - moments[1]
     assert all(end < begin for (_, end), (begin, _) in zip(one, one[1:])) and all(begin < end for begin, end in intervals.minus(one, other))
     assert intervals.total(one) == len(moments[0])
@@ -151,7 +159,8 @@ def test_tables_of_launches_and_operators():
     header, rows = tables.kernel_details(trace, metrics=False)
     assert header[0] == "Step Id" and all(len(row) == len(header) for row in rows)
     found = [dict(zip(header, row)) for row in rows]
-    assert [row["Step Id"] for row in found] == [4, 4, 4, 5, "", "", 4, 4] and [row["Device_id"] for row in found] == [0, 0, 0, 0, 1, 1, 0, 0]
+    assert [row["Step Id"] for row in found] == [4, 4, 4, 5, "", "", 4, 4]
+    assert [row["Device_id"] for row in found] == [0, 0, 0, 0, 1, 1, 0, 0]
     assert [row["Type"] for row in found] == ["MatMul", "MemcpyAsync", "hcom_allReduce_", "hcom_receive_", "ModelExecute", "Add",
                                               "hcom_allReduce_", "hcom_allReduce_"]
     assert [row["Wait Time(us)"] for row in found] == ["0.000", "0.500", "0.000", "0.500", "0.000", "0.000", "0.600", "0.100"]
@@ -163,7 +172,8 @@ def test_tables_of_launches_and_operators():
     trace.steps = {}
     assert [tables.kernel_details(trace, False)[0][0], tables.kernel_details(trace, False)[1][0][0]] == ["Device_id", 0]
     assert tables.operator_details(trace)[1] == [
-        ["outer", "2,3", "f;\ng", "6.000", "8.000", "0.010", "1.500", "N/A", "N/A"], ["inner", "", "", "0.000", "2.000", "0.000", "0.000", "N/A", "N/A"]]
+        ["outer", "2,3", "f;\ng", "6.000", "8.000", "0.010", "1.500", "N/A", "N/A"], ["inner", "", "", "0.000", "2.000", "0.000", "0.000",
+                                                                                      "N/A", "N/A"]]
 
 
 def test_statistics():
@@ -175,7 +185,8 @@ def test_statistics():
         [1, "Add", "AI_CORE", 1, "0.200", "0.200", "0.200", "0.200", "4.255"]]
     assert tables.op_statistic(Trace())[1] == []
     assert tables.api_statistic(trace)[1] == [
-        [0, "acl", "launch", "0.500", 2, "0.250", "0.200", "0.300", "0.003"], [1, "acl", "launch", "0.100", 1, "0.100", "0.100", "0.100", "0.000"],
+        [0, "acl", "launch", "0.500", 2, "0.250", "0.200", "0.300", "0.003"], [1, "acl", "launch", "0.100", 1, "0.100", "0.100", "0.100",
+                                                                               "0.000"],
         [0, "acl", "wait", "0.100", 1, "0.100", "0.100", "0.100", "0.000"]]
 
 
@@ -189,7 +200,8 @@ def test_steps():
 
 def test_memory():
     found = [(name, made and made.time, freed and freed.time) for name, made, freed in tables.allocations(made())]
-    assert found == [("inner", 2000, 9600), ("inner", 2000, None), ("outer", 5000, None), ("", 9500, None), ("", None, 9700), ("", 900, None),
+    assert found == [("inner", 2000, 9600), ("inner", 2000, None), ("outer", 5000, None), ("", 9500, None), ("", None, 9700), ("", 900,
+                                                                                                                               None),
                      ("", 3000, None)]
     rows = tables.operator_memory(made())[1]
     assert rows[0] == ["inner", 2.0, "2.000", "9.600", "9.600", "7.600", "7.600", 3.0, 4.0, 3.0, 1.0, 4.0, 1.0, "", "NPU:0"]
@@ -214,7 +226,8 @@ def test_communication_of_steps():
     nothing = {"Transit Size(MB)": 0, "Transit Time(ms)": 0, "Bandwidth(GB/s)": 0, "Large Packet Ratio": 0, "Size Distribution": {}}
     assert [moved[kind] for kind in ("RDMA", "HCCS", "PCIE", "SIP")] == [nothing] * 4
     whole = found["step4"]["collective"]["Total Op Info"]
-    assert "Start Timestamp(us)" not in whole["Communication Time Info"] and whole["Communication Bandwidth Info"]["SDMA"]["Transit Size(MB)"] == 12.0
+    assert "Start Timestamp(us)" not in whole["Communication Time Info"]
+    assert whole["Communication Bandwidth Info"]["SDMA"]["Transit Size(MB)"] == 12.0
     assert whole["Communication Time Info"]["Elapse Time(ms)"] == pytest.approx(0.0027)
     (size, (count, time)), = whole["Communication Bandwidth Info"]["SDMA"]["Size Distribution"].items()
     assert (size, count, time) == ("4.0", 3, pytest.approx(0.0027))
@@ -223,7 +236,8 @@ def test_communication_of_steps():
 
 
 def test_words_of_the_tools():
-    assert [naming.microseconds(n) for n in (0, 1, 999, 1000, 1234567, -1, -1500)] == ["0.000", "0.001", "0.999", "1.000", "1234.567", "-0.001", "-1.500"]
+    assert [naming.microseconds(n) for n in (0, 1, 999, 1000, 1234567, -1, -1500)] == ["0.000", "0.001", "0.999", "1.000", "1234.567",
+                                                                                       "-0.001", "-1.500"]
     assert naming.collective("broadcast") == "broadcast" and naming.collective("hccl:_unknown_") == "unknown"
     numbers = 0, 0
     for character in b"ab":  # the two hashes side by side

@@ -315,3 +315,15 @@ def test_settings_that_cannot_be():
     assert len(warned(lambda: profiler.tensorboard_trace_handler(3, worker_name="a/b", analyse_flag=1))) == 3
     assert profiler.supported_activities() == {profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.NPU}
     assert os.environ.get("ASCEND_WORK_PATH") is None
+
+
+@pytest.mark.parametrize("key, value", [("", "a"), (3, "a"), ("k", 5), ("k", "x" * (50 * 1024 + 1))])
+def test_metadata_that_is_not_text_is_refused(key, value):
+    profile = profiler.profile()
+    with pytest.warns(UserWarning, match="Metadata must be texts"):
+        profile.add_metadata(key, value)
+    with pytest.warns(UserWarning, match="is not JSON"):
+        profile.add_metadata_json("k", "{")
+    profile.add_metadata("k", "x" * (50 * 1024))
+    profile.add_metadata_json("j", '{"a": 1}')
+    assert profile._extra_metadata == {"k": "x" * (50 * 1024), "j": {"a": 1}}

@@ -732,3 +732,19 @@ def test_threads_allocate_together():
         thread.join()
     torch.npu.synchronize()
     assert errors == [] and torch.npu.memory_allocated() == before
+
+
+def test_pictures_are_of_the_given_snapshot(monkeypatch, tmp_path):
+    from torch.cuda import _memory_viz
+
+    for name, draw in (("memory", torch.npu.memory._save_memory_usage), ("segments", torch.npu.memory._save_segment_usage)):
+        monkeypatch.setattr(_memory_viz, name, lambda snapshot, name=name: f"{name} of {snapshot}")
+        monkeypatch.setattr(torch.npu.memory, "_snapshot", lambda: "a new one")
+        for given, expected in (({}, "a new one"), ({"snapshot": "mine"}, "mine")):
+            draw(str(tmp_path / "x.svg"), **given)
+            assert (tmp_path / "x.svg").read_text() == f"{name} of {expected}"
+
+
+@pytest.mark.parametrize("call", ["torch.npu.set_per_process_memory_fraction(0.5)", "torch.npu.get_per_process_memory_fraction()"])
+def test_the_fraction_is_the_first_call_of_a_program(check, call):
+    check(f"import torch, torch_npu\n{call}\nassert torch.npu.is_initialized()")

@@ -1,5 +1,7 @@
 """`python -m torch_npu.migrate`: what every option and every default becomes, which options must be there, and the exit codes."""
 
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -105,3 +107,12 @@ def test_a_person_is_asked_and_nobody_else(monkeypatch, answer, replaces):
     assert program.confirm(Path("out")) is replaces and asked == ["out exists already. Replace it? [y/N] "]
     monkeypatch.setattr("sys.stdin", type("Pipe", (), {"isatty": lambda self: False})())
     assert program.confirm(Path("out")) is False and len(asked) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules.*:RuntimeWarning")
+@pytest.mark.parametrize("name, command", [("torch_npu.migrate", ["convert"]), ("torch_npu.migrate.ms_fmk_transplt", [])])
+def test_a_program_ends_with_the_code_of_its_command(monkeypatch, given, name, command):
+    monkeypatch.setattr(sys, "argv", [name, *command, *IN, *OUT, "--force"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module(name, run_name="__main__")
+    assert ended.value.code == 7 and given == {**CONVERT, "force": True}

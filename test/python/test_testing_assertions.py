@@ -42,6 +42,7 @@ RTOL = [
     (THOUSAND, THOUSAND + 0.05, {}, True), (THOUSAND, THOUSAND + 0.5, {}, False), (THOUSAND, THOUSAND + 0.5, {"prec": 1e-3}, True),
     (torch.zeros(5), torch.full((5,), 9e-5), {}, True), (torch.zeros(5), torch.full((5,), 2e-4), {}, False),
     (numpy.array([0.0]), numpy.array([0.25]), {"prec": 0.25}, True), (numpy.array([64.0]), numpy.array([48.0]), {"prec": 0.24}, False),
+    (numpy.array([64.0]), numpy.array([48.0]), {"prec": 16 / (64 + 1e-9)}, True),  # exactly
     (numpy.array([256, 256]), numpy.array([192, 192]), {"prec": 0.26}, True),  # of the greater one
     (THOUSAND.half(), THOUSAND.half() * 1.0005, {}, True), (THOUSAND.half(), THOUSAND.half() * 1.01, {}, False),
     (THOUSAND.half(), THOUSAND.half() * 1.01, {"prec16": 0.02}, True), (THOUSAND, THOUSAND * 1.01, {"prec16": 0.02}, False),
@@ -55,7 +56,8 @@ RTOL = [
     ([THOUSAND.half()], [THOUSAND.half() + 8], {"prec16": 0.02}, True), ([THOUSAND.half()], [THOUSAND], {"auto_trans_dtype": True}, True),
     (torch.tensor([NAN, 1.0]), torch.tensor([NAN, 1.0]), {}, True), (torch.tensor([NAN, 1.0]), torch.tensor([1.0, NAN]), {}, False),
     (torch.tensor([INF, 1.0]), torch.tensor([INF, 1.0]), {}, True), (torch.tensor([INF]), torch.tensor([-INF]), {}, False),
-    (torch.tensor([True, False]), torch.tensor([True, False]), {}, True), (torch.tensor([True, False]), torch.tensor([True, True]), {}, False),
+    (torch.tensor([True, False]), torch.tensor([True, False]), {}, True),
+    (torch.tensor([True, False]), torch.tensor([True, True]), {}, False),
     (torch.tensor([3, 4]), torch.tensor([3, 4]), {}, True), (torch.tensor([3, 4]), torch.tensor([3, 5]), {}, False),
     (torch.tensor(2.0), torch.tensor(2.0), {}, True), (torch.tensor(2.0), torch.tensor(3.0), {}, False),
     (numpy.array([1j]), numpy.array([1j]), {}, False),  # complex numbers are not compared
@@ -81,7 +83,8 @@ EQUAL = [
     (torch.ones(2), torch.ones(2) + 9e-6, {}, True), (torch.ones(2), torch.ones(2) + 1e-4, {}, False),
     (torch.ones(2), torch.full((2,), 1.25), {"prec": 0.25}, True), (torch.ones(2), torch.ones(1), {}, False),
     (torch.ones(2), torch.ones(2).double(), {}, True), (torch.ones(2), torch.ones(2).double(), {"exact_dtype": True}, False),
-    (torch.ones(2), torch.ones(2), {"exact_dtype": True}, True), (torch.ones(0), torch.ones(0), {}, True), (torch.ones(0), torch.ones(1), {}, False),
+    (torch.ones(2), torch.ones(2), {"exact_dtype": True}, True), (torch.ones(0), torch.ones(0), {}, True),
+    (torch.ones(0), torch.ones(1), {}, False),
     (torch.tensor([NAN, 1]), torch.tensor([NAN, 1]), {}, True), (torch.tensor([NAN, 1]), torch.tensor([1, NAN]), {}, False),
     (torch.tensor([INF]), torch.tensor([INF]), {}, False), (torch.tensor([INF]), torch.tensor([INF]), {"allow_inf": True}, True),
     (torch.tensor([1.0]), torch.tensor([INF]), {}, False), (torch.tensor([1.0]), torch.tensor([INF]), {"allow_inf": True}, False),
@@ -90,7 +93,8 @@ EQUAL = [
     (SPARSE, SPARSE, {}, True), (SPARSE, SPARSE * 2, {}, False), (SPARSE, SPARSE.to_dense(), {}, False), (SPARSE, OTHER_PLACE, {}, False),
     (SPARSE, SPARSE * 1.1, {"prec": 0.5}, True), (SPARSE, SPARSE.double(), {"exact_dtype": True}, False),
     (quantised(torch.ones(2)), quantised(torch.ones(2)), {}, True), (quantised(torch.ones(2)), quantised(torch.zeros(2)), {}, False),
-    (quantised(torch.ones(2)), torch.ones(2), {}, False), (quantised(torch.ones(2)), quantised(torch.ones(2), torch.per_channel_affine), {}, False),
+    (quantised(torch.ones(2)), torch.ones(2), {}, False),
+    (quantised(torch.ones(2)), quantised(torch.ones(2), torch.per_channel_affine), {}, False),
 ]
 
 
@@ -116,7 +120,8 @@ def test_equality(x, y, options, expected):
     (CASE.assertEqual, torch.ones(2), torch.tensor([1, INF]), "mine"), (CASE.assertNotEqual, 1, 1, "mine"),
     (CASE.assertRtolEqual, torch.ones(2), torch.zeros(2), "mine"), (CASE.assertRtolEqual, torch.ones(2), torch.ones(3), "mine"),
     (CASE.assertRtolEqual, [1], [1, 2], "mine"), (CASE.assertRtolEqual, [1.0], [2.0], "mine"),
-    (CASE.assertTensorsSlowEqual, torch.ones(2), torch.ones(3), "mine"), (CASE.assertTensorsSlowEqual, torch.ones(2), torch.zeros(2), "mine"),
+    (CASE.assertTensorsSlowEqual, torch.ones(2), torch.ones(3), "mine"),
+    (CASE.assertTensorsSlowEqual, torch.ones(2), torch.zeros(2), "mine"),
 ])  # fmt: skip
 def test_a_message_of_the_caller(assertion, x, y, expected):
     with pytest.raises(AssertionError, match=expected):
@@ -127,7 +132,8 @@ def test_a_message_of_the_caller(assertion, x, y, expected):
 
 
 @pytest.mark.parametrize("assertion, x, y, expected", [
-    (CASE.assertRtolEqual, torch.tensor([[1.0, 5.0], [9.0, 2.0]]), torch.tensor([[1.5, 5.0], [2.0, 2.0]]), r"2 of 4 .*most at \(1, 0\): 9.0, expected 2.0"),
+    (CASE.assertRtolEqual, torch.tensor([[1.0, 5.0], [9.0, 2.0]]), torch.tensor([[1.5, 5.0], [2.0, 2.0]]),
+     r"2 of 4 .*most at \(1, 0\): 9.0, expected 2.0"),
     (CASE.assertRtolEqual, torch.tensor(9.0), torch.tensor(2.0), r"1 of 1 values .* at \(\): 9.0, expected 2.0"),
     (CASE.assertRtolEqual, torch.ones(2), torch.ones(3), r"shape \(2,\), expected \(3,\)"),
     (CASE.assertRtolEqual, torch.ones(2).bfloat16(), torch.ones(3).bfloat16(), r"shape \[2\], expected \[3\]"),
@@ -153,7 +159,8 @@ def test_precision_of_a_class():
         exact_dtype = True
 
     assert holds(Coarse().assertEqual, 1.0, 1.4) and not holds(Coarse().assertEqual, 1.0, 1.6)
-    assert holds(Coarse().assertEqual, torch.ones(2), torch.full((2,), 1.4)) and not holds(Coarse().assertEqual, torch.ones(2), torch.ones(2).double())
+    assert holds(Coarse().assertEqual, torch.ones(2), torch.full((2,), 1.4))
+    assert not holds(Coarse().assertEqual, torch.ones(2), torch.ones(2).double())
     assert holds(Coarse().assertEqual, torch.ones(2), torch.ones(2).double(), exact_dtype=False)
     assert holds(Coarse()._assertNumberEqual, 1.0, 1.4) and not holds(Coarse()._assertNumberEqual, 1.0, 1.4, 0.1)
     assert holds(Coarse()._assertTensorsEqual, torch.ones(2), torch.full((2,), 1.4))

@@ -52,7 +52,8 @@ def test_pairs_of_equal_numbers(dtype, number):
     assert on_cpu.numpy().dtype == dtype and on_npu.is_npu and on_cpu.shape == (32, 48) and torch.equal(on_npu.cpu(), on_cpu)
     assert 5 <= on_cpu.min() < 7 and 23 < on_cpu.max() <= 25
     assert torch_npu.get_npu_format(on_npu) == (2 if number == -1 else number)
-    assert common_utils.create_common_tensor((dtype, -1, 3), 0, 9, "cpu")[1].device.type == "cpu"
+    one, other = common_utils.create_common_tensor((dtype, -1, 3), 0, 9, "cpu")
+    assert other.device.type == "cpu" and torch.equal(one, other) and one.data_ptr() != other.data_ptr()
 
 
 @pytest.mark.parametrize("dtype, expected", [(torch.bool, torch.bool), (torch.half, torch.half), (torch.float, torch.float),
@@ -93,7 +94,8 @@ def test_operators_of_a_profile():
     assert not check(["aten::mm"], profile) and not check(["aten::add", "aten::mm"], profile) and not check([], profile, ["aten::add"])
 
 
-@pytest.mark.parametrize("name, family", [("Ascend910B3", "Ascend910B"), ("Ascend910_9392", "Ascend910_93"), ("Ascend950PR_958b", "Ascend950"),
+@pytest.mark.parametrize("name, family", [("Ascend910B3", "Ascend910B"), ("Ascend910_9392", "Ascend910_93"), ("Ascend950PR_958b",
+                                                                                                              "Ascend950"),
                                           ("Ascend310P3", "Ascend310P")])  # fmt: skip
 def test_skipped_on_other_chips(monkeypatch, name, family):
     monkeypatch.setattr(npu, "get_device_name", lambda device: name if device == 0 else "")
@@ -107,7 +109,8 @@ def test_skipped_with_older_versions(monkeypatch):
     monkeypatch.setattr(npu.utils, "get_cann_version", lambda module: "8.2" if module == "CANN" else "")
     assert ran(common_utils.SkipIfNotGteCANNVersion("8.1")(lambda x: x), 5) == 5
     assert ran(common_utils.SkipIfNotGteCANNVersion("8.4")(lambda x: x), 5) == "needs CANN 8.4 or later; this is 8.2"
-    assert ran(common_utils.SkipIfNotGteCANNVersion("8.4", "OPP")(lambda x: x), 5) == "needs OPP 8.4 or later; this is of an unknown version"
+    assert ran(common_utils.SkipIfNotGteCANNVersion("8.4", "OPP")(lambda x: x),
+               5) == "needs OPP 8.4 or later; this is of an unknown version"
     assert asked == [("8.1", "CANN"), ("8.4", "CANN"), ("8.4", "OPP")]
 
 
@@ -162,7 +165,8 @@ def test_a_test_for_each_type_and_format():
             calls.append("plain")
 
     names = sorted(name for name in vars(Tests) if name.startswith("test_"))
-    assert names == ["test_both_float16_0", "test_both_float16_29", "test_both_float32_0", "test_both_float32_29", "test_plain", "test_type_int8"]
+    assert names == ["test_both_float16_0", "test_both_float16_29", "test_both_float32_0", "test_both_float32_29", "test_plain",
+                     "test_type_int8"]
     for name in names:
         assert getattr(Tests, name).__name__ == name
         getattr(Tests(), name)()
@@ -214,7 +218,8 @@ def test_a_test_for_each_operator():
 
     decorator.instantiate_ops_tests([add])(Tests)
     names = sorted(name for name in dir(Tests) if name.startswith("test_"))
-    assert names == ["test_it_add_float16_0", "test_it_add_float16_2", "test_it_add_float32_0", "test_it_add_float32_2", "test_own_add_int8_29",
+    assert names == ["test_it_add_float16_0", "test_it_add_float16_2", "test_it_add_float32_0", "test_it_add_float32_2",
+                     "test_own_add_int8_29",
                      "test_variant_consistency_eager_add_float32_0", "test_variant_consistency_eager_add_float32_2"]
     for name in names:
         getattr(Tests(), name)()

@@ -67,7 +67,8 @@ def test_paths_are_made_and_removed(tmp_path, recwarn):
     file.write_text("kept")
     PathManager.create_file_safety(str(file))
     assert file.read_text() == "kept" and not recwarn.list
-    for call, target in ((PathManager.make_dir_safety, folder), (PathManager.create_file_safety, file), (PathManager.remove_file_safety, file)):
+    for call, target in ((PathManager.make_dir_safety, folder), (PathManager.create_file_safety, file), (PathManager.remove_file_safety,
+                                                                                                         file)):
         link.unlink(missing_ok=True)
         link.symlink_to(target)
         call(str(link))
@@ -140,7 +141,8 @@ def test_files_are_written_with_the_given_options(tmp_path, recwarn):
         assert loaded["x"].device.type == "cpu"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["chosen.pt", "old.pt", "plain.pt"] and not recwarn.list
     serialization.save_async({"x": lambda: 0}, plain).join()
-    assert "plain.pt was not written" in warned(recwarn)[-1] and torch.load(plain)["x"].tolist() == [1, 1] and len(list(tmp_path.iterdir())) == 3
+    assert "plain.pt was not written" in warned(recwarn)[-1] and torch.load(plain)["x"].tolist() == [1, 1]
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_the_program_waits_for_its_checkpoints(run, tmp_path):
@@ -169,7 +171,8 @@ def test_cores_of_a_thread(monkeypatch):
     bound = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: bound.append((process, set(cores))))
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    for given, cores in (([0, 2], {0, 1, 2}), ([[0, 1], [5, 7]], {0, 1, 5, 6, 7}), ([3, 3], {3}), ([[7, 7]], {7}), (None, set(affinity._at_import))):
+    for given, cores in (([0, 2], {0, 1, 2}), ([[0, 1], [5, 7]], {0, 1, 5, 6, 7}), ([3, 3], {3}), ([[7, 7]], {7}),
+                         (None, set(affinity._at_import))):
         affinity.set_thread_affinity(given)
         assert bound.pop() == (0, cores)
     affinity.reset_thread_affinity()
@@ -244,7 +247,8 @@ def test_what_a_report_says(monkeypatch, tmp_path, recwarn):
     monkeypatch.setenv("UNRELATED", "5")
     found = collect_env.collect_env()
     assert found["HCCL_TEST"] == "5" and "UNRELATED" not in found and "npu" not in found
-    assert found["runtime"].startswith("softnpu" if torch_npu.is_softnpu() else "CANN") and collect_env.get_cann_version() in found["runtime"]
+    assert found["runtime"].startswith("softnpu" if torch_npu.is_softnpu() else "CANN")
+    assert collect_env.get_cann_version() in found["runtime"]
     assert found["torch_npu"].startswith(torch_npu.__version__) and found["npu:0"] == str(torch.npu.get_device_properties(0))
     assert f"npu:{torch.npu.device_count()}" not in found
     text = collect_env.get_pretty_env_info()
