@@ -45,7 +45,7 @@ stage calls env CALLS_CLIENTS=ours SOFTNPU_RECORD_ONCE=1 bash ci/calls.sh build/
 stage cann-like env SOFTNPU_RECORD_ONCE=1 SOFTNPU_RECORD="$PWD/build/calls/cann_like.jsonl" bash ci/cann_like.sh
 stage vocabulary python tools/calls/vocabulary.py check build/calls/{ours,cann_like}.jsonl
 stage hostile bash ci/hostile.sh
-stage python pytest -n auto "$@"
+stage python pytest -n auto --dist worksteal "$@"
 
 if [ -n "$failed" ]; then
   echo "FAILED stages:$failed"
