@@ -299,7 +299,7 @@ TEST_F(TaskQueue, an_error_of_a_task_that_the_waiting_thread_runs_is_an_asynchro
   int mine = 0;
   auto fails = [&, me = std::this_thread::get_id()] {
     mine += std::this_thread::get_id() == me;
-    acl::throw_acl_error(507015, "aclnnAdd", __FILE__, __LINE__);
+    acl::throw_acl_error(ACL_ERROR_RT_CONTEXT_NULL, "aclnnAdd", __FILE__, __LINE__);
   };
   for (int i = 0; i < 300; i++) {
     push(fails);
@@ -308,7 +308,7 @@ TEST_F(TaskQueue, an_error_of_a_task_that_the_waiting_thread_runs_is_an_asynchro
   }
   EXPECT_GT(mine, 0);
   try {
-    acl::throw_acl_error(507015, "aclnnAdd", __FILE__, __LINE__);
+    acl::throw_acl_error(ACL_ERROR_RT_CONTEXT_NULL, "aclnnAdd", __FILE__, __LINE__);
   } catch (const std::exception& e) {  // the thread's own errors are not
     EXPECT_EQ(std::string(e.what()).find("launched asynchronously"), std::string::npos);
   }
