@@ -213,9 +213,10 @@ void Call::prepare(const Tensor& out, std::initializer_list<Operand> in) {
 }
 
 void Call::prepare_reduction(const Tensor& out, const Tensor& in, at::IntArrayRef dims, bool keepdim) {
-  if (!c10::isFloatingType(in.scalar_type()) || out.scalar_type() != in.scalar_type() || in.numel() == 0) return;
+  const auto type = in.scalar_type();  // ATen adds up shorter ones in another way than their loop does
+  if ((type != at::kFloat && type != at::kDouble) || out.scalar_type() != type || in.numel() == 0) return;
   if (out.sizes() != at::meta::get_reduction_shape(in, dims, keepdim)) return;
-  auto iterator = at::meta::make_reduction(in, out, dims, keepdim, in.scalar_type());
+  auto iterator = at::meta::make_reduction(in, out, dims, keepdim, type);
   if (iterator.data_ptr(0) != out.data_ptr() || iterator.data_ptr(1) != in.const_data_ptr()) return;
   iterator_ = std::make_unique<at::TensorIterator>(std::move(iterator));
 }
