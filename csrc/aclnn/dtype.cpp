@@ -2,11 +2,13 @@
 
 #include <c10/util/Exception.h>
 
+#include <array>
+
 namespace npu::ops {
 
 namespace {
 
-aclDataType find_acl_type(at::ScalarType dtype) {
+constexpr aclDataType find_acl_type(at::ScalarType dtype) {
   using S = at::ScalarType;
   switch (dtype) {
     case S::Float:
@@ -54,12 +56,23 @@ aclDataType find_acl_type(at::ScalarType dtype) {
   }
 }
 
+constexpr auto kNumbers = [] {
+  std::array<aclDataType, static_cast<size_t>(at::ScalarType::NumOptions)> numbers{};
+  for (size_t i = 0; i < numbers.size(); i++) numbers[i] = find_acl_type(static_cast<at::ScalarType>(i));
+  return numbers;
+}();
+
+aclDataType number_of(at::ScalarType dtype) {
+  const auto i = static_cast<size_t>(dtype);
+  return i < kNumbers.size() ? kNumbers[i] : ACL_DT_UNDEFINED;
+}
+
 }  // namespace
 
-bool has_acl_type(at::ScalarType dtype) { return find_acl_type(dtype) != ACL_DT_UNDEFINED; }
+bool has_acl_type(at::ScalarType dtype) { return number_of(dtype) != ACL_DT_UNDEFINED; }
 
 aclDataType acl_type(at::ScalarType dtype) {
-  const auto type = find_acl_type(dtype);
+  const auto type = number_of(dtype);
   // Not a TypeError: Python would go on to the reflected operator, and take == for the question whether they are one
   // object.
   TORCH_CHECK_NOT_IMPLEMENTED(type != ACL_DT_UNDEFINED, "npu operators do not take tensors of type ", dtype,

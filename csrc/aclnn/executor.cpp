@@ -92,8 +92,7 @@ class CacheScope {
   aclOpExecutor* find(const uint64_t* words, size_t count, aclrtStream stream, uint64_t* workspace_size) const {
     if (!open_) return nullptr;
     // The stream is a word of its own: two addresses, combined, are those of another stream and another operator.
-    const auto stream_word = reinterpret_cast<uint64_t>(stream);
-    const uint64_t hash = hash_words(words, count, hash_words(&stream_word, 1, 0));
+    const uint64_t hash = hash_words(words, count, mix(reinterpret_cast<uint64_t>(stream) ^ kFirst, kSecond));
     acl::api().SetPTAHashKey(hash);
     return acl::api().PTAGetExecCache(hash, workspace_size);
   }
@@ -105,12 +104,18 @@ class CacheScope {
   }
 
  private:
+  // Two words a step: a step waits for the one before it, and takes as long for one.
   static uint64_t hash_words(const uint64_t* words, size_t count, uint64_t hash) {
-    for (size_t i = 0; i < count; i++) {
-      const auto product = static_cast<unsigned __int128>(hash ^ words[i]) * 0xa0761d6478bd642full;
-      hash = (static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64)) + i;
-    }
+    size_t i = 0;
+    for (; i + 2 <= count; i += 2) hash = mix(words[i] ^ kFirst, words[i + 1] ^ hash);
+    if (i < count) hash = mix(words[i] ^ kFirst, hash);
+    hash = mix(hash ^ count, kSecond);
     return hash ? hash : 1;  // 0 stands for none
+  }
+  static constexpr uint64_t kFirst = 0xa0761d6478bd642full, kSecond = 0xe7037ed1a0b428dbull;
+  static uint64_t mix(uint64_t a, uint64_t b) {
+    const auto product = static_cast<unsigned __int128>(a) * b;
+    return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
   }
 
   bool open_;

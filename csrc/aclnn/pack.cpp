@@ -53,8 +53,10 @@ void Packer::add(const at::Tensor& t) {
   w[0] = kTensor | type << 8 | dim << 16;
   const uint64_t empty = impl->numel() == 0 ? 64 : 0;  // no kernel sees its type
   words[0] = (words[0] & kAddressBits) | (((words[0] >> 48) * 41 + type + empty) & 0xffff) << 48;
-  memcpy(w + 1, sizes.data(), dim * 8);
-  memcpy(w + 1 + dim, strides.data(), dim * 8);
+  for (size_t d = 0; d < dim; d++) {  // few, so that calls of memcpy would take longer
+    w[1 + d] = sizes[d];
+    w[1 + dim + d] = strides[d];
+  }
   w[1 + 2 * dim] = impl->storage_offset();
   const auto& storage = impl->unsafe_storage();
   w[2 + 2 * dim] = storage.nbytes();

@@ -10,6 +10,7 @@
 #include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
+#include <c10/util/MaybeOwned.h>
 #include <c10/util/OptionalArrayRef.h>
 #include <c10/util/SmallVector.h>
 
@@ -33,6 +34,7 @@ struct FormattedArgument {
 class Packer {
  public:
   void add(const at::Tensor& t);
+  void add(const c10::MaybeOwned<at::Tensor>& t) { add(*t); }
   void add(const std::optional<at::Tensor>& t) { t.has_value() ? add(*t) : add_null(); }
   void add(const at::OptionalTensorRef& t) { t.has_value() ? add(*t) : add_null(); }
   void add_null() { words.push_back(0); }

@@ -77,14 +77,15 @@ void run_copy(void* payload) {
 class CachingAllocator final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    const c10::DeviceIndex device = current_device();
+    const Current& current = t_current;
+    const c10::DeviceIndex device = current.device;
     if (C10_UNLIKELY(bytes == 0)) return {nullptr, nullptr, &delete_block, npu_device(device)};
     DeviceHeap* heap = existing_heap(device);
     if (C10_UNLIKELY(heap == nullptr)) {
       if (settings::caching_disabled()) return uncached::allocate(bytes, device);
       heap = &make_heap(device);
     }
-    Block* block = heap->malloc(bytes, t_current.streams[device]);
+    Block* block = heap->malloc(bytes, current.streams[device]);
     return {block->ptr, block, &delete_block, npu_device(device)};
   }
 

@@ -139,8 +139,9 @@ Spec segments(const Tensor& data, const std::optional<Tensor>& lengths, const st
               int64_t axis);
 
 // Memory of conjugated and negated views: matrix products meet them, other operators do not.
-inline Tensor resolved(const Tensor& t) {
-  return C10_UNLIKELY(t.is_conj() || t.is_neg()) ? t.resolve_conj().resolve_neg() : t;
+inline c10::MaybeOwned<Tensor> resolved(const Tensor& t) {
+  if (C10_LIKELY(!t.is_conj() && !t.is_neg())) return c10::MaybeOwned<Tensor>::borrowed(t);
+  return c10::MaybeOwned<Tensor>::owned(t.resolve_conj().resolve_neg());
 }
 
 // The one operator without a rule of its own for efficient zero tensors, which have no memory, is dot.

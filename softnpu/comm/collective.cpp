@@ -219,14 +219,15 @@ std::vector<Extent> checked_buffer(const Communicator& communicator, const void*
 void submit_collective(std::shared_ptr<Communicator> communicator, Request request, aclrtStream stream) {
   communicator->throw_fault();
   check_request(*communicator, request);
-  if (card_of_stream(stream) != communicator->card())
-    fail(ACL_ERROR_RT_STREAM_CONTEXT, "the stream is one of card %d, the communicator one of card %d",
-         card_of_stream(stream), communicator->card());
+  Stream& target = launchable(stream);
+  if (card_of(target) != communicator->card())
+    fail(ACL_ERROR_RT_STREAM_CONTEXT, "the stream is one of card %d, the communicator one of card %d", card_of(target),
+         communicator->card());
   communicator->check_order(name_of(request.kind), stream);
-  if (captured(stream))
-    submit(stream, new CapturedCollective(communicator, std::move(request)));
+  if (captured(target))
+    submit(target, new CapturedCollective(communicator, std::move(request)));
   else
-    submit(stream, new CollectiveTask(communicator, std::move(request)));
+    submit(target, new CollectiveTask(communicator, std::move(request)));
   communicator->note_order(stream);
 }
 

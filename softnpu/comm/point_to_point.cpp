@@ -225,14 +225,15 @@ void submit_transfers(std::shared_ptr<Communicator> communicator, const std::vec
     if (transfer.peer >= communicator->ranks())
       fail(ACL_ERROR_RT_PARAM_INVALID, "%s: rank %u is not below %u ranks", what, transfer.peer, communicator->ranks());
   }
-  if (card_of_stream(stream) != communicator->card())
-    fail(ACL_ERROR_RT_STREAM_CONTEXT, "the stream is one of card %d, the communicator one of card %d",
-         card_of_stream(stream), communicator->card());
+  Stream& target = launchable(stream);
+  if (card_of(target) != communicator->card())
+    fail(ACL_ERROR_RT_STREAM_CONTEXT, "the stream is one of card %d, the communicator one of card %d", card_of(target),
+         communicator->card());
   communicator->check_order("HcclSend or HcclRecv", stream);
-  if (captured(stream))
-    submit(stream, new CapturedTransfer(communicator, transfers));
+  if (captured(target))
+    submit(target, new CapturedTransfer(communicator, transfers));
   else
-    submit(stream, new TransferTask(communicator, transfers));
+    submit(target, new TransferTask(communicator, transfers));
   communicator->note_order(stream);
 }
 

@@ -193,21 +193,8 @@ char* checked_fill(void* dst, size_t max, size_t bytes) {
   return kernel_address(dst);
 }
 
-}  // namespace
-
-void set_thread_count(int (*of_this_thread)()) { g_thread_count = of_this_thread; }
-
-// One core does not fill the memory bus: a large copy is shared.
-void move_bytes(void* dst, const void* src, size_t bytes, int threads) {
+void share_bytes(char* to, const char* from, size_t bytes, size_t shares) {
   constexpr size_t kPage = 4096;
-  auto* const to = static_cast<char*>(dst);
-  auto* const from = static_cast<const char*>(src);
-  const bool apart = to + bytes <= from || from + bytes <= to;
-  const size_t shares = apart ? std::min<size_t>(threads, bytes / kShare) : 1;
-  if (shares < 2) {
-    memmove(dst, src, bytes);
-    return;
-  }
   const size_t share = bytes / shares & ~(kPage - 1);
   std::vector<std::jthread> helpers;
   size_t begin = 0;
@@ -218,6 +205,19 @@ void move_bytes(void* dst, const void* src, size_t bytes, int threads) {
   } catch (const std::exception&) {  // the limit of threads is reached: this one does the rest
   }
   memcpy(to + begin, from + begin, bytes - begin);
+}
+
+}  // namespace
+
+void set_thread_count(int (*of_this_thread)()) { g_thread_count = of_this_thread; }
+
+// One core does not fill the memory bus: a large copy is shared.
+void move_bytes(void* dst, const void* src, size_t bytes, int threads) {
+  auto* const to = static_cast<char*>(dst);
+  auto* const from = static_cast<const char*>(src);
+  const bool apart = to + bytes <= from || from + bytes <= to;
+  const size_t shares = apart ? std::min<size_t>(threads, bytes / kShare) : 1;
+  shares < 2 ? static_cast<void>(memmove(to, from, bytes)) : share_bytes(to, from, bytes, shares);
 }
 
 void copy(const CopyRequest& request) {

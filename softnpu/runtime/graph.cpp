@@ -418,6 +418,7 @@ void Stream::give_to_graph(Task* task) {
     task->release();
     fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "another thread has ended the capture of stream %d", id());
   }
+  task->leave_thread();
   diversion() == Diversion::capture ? to->add(*this, task) : to->update(task);
 }
 

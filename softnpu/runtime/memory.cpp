@@ -48,8 +48,9 @@ struct Memory {
   std::shared_mutex mutex;  // regions, pools and files; never held during a system call that commits pages
   std::map<uintptr_t, Region> regions;
   std::unique_ptr<CardFile> files[kMaxCards];
-  std::atomic<uint64_t> generation{1};  // moves on whenever a region goes
 };
+
+constinit std::atomic<uint64_t> g_generation{1};  // moves on whenever a region goes
 
 Memory& memory() {
   static Memory* const m = new Memory;
@@ -210,7 +211,7 @@ void deallocate(void* address) {
     std::unique_lock lock(memory().mutex);
     if (memory().regions.erase(region.begin) == 0)
       fail(ACL_ERROR_RT_PARAM_INVALID, "devPtr %p was freed by another thread", address);
-    memory().generation.fetch_add(1, std::memory_order_release);
+    g_generation.fetch_add(1, std::memory_order_release);
   }
   return_plain(region);
 }
@@ -226,7 +227,7 @@ void deallocate_all(int card) {
       if (it == memory().regions.end()) return;
       region = it->second;
       memory().regions.erase(it);
-      memory().generation.fetch_add(1, std::memory_order_release);
+      g_generation.fetch_add(1, std::memory_order_release);
     }
     // A process that ends leaves the pages that others map to them: the kernel frees them with the last mapping.
     return_plain(region, is_published(file_of(card).fd, file_offset(region), region.span));
@@ -252,21 +253,19 @@ bool find_region(const void* address, Region* region) {
   return found != nullptr;
 }
 
-void check_allocated(const void* p, size_t bytes, int card, const char* what) {
-  struct Seen {
-    uint64_t generation = 0;
-    uintptr_t begin = 0;
-    size_t bytes = 0;
-    int card = -1;
-  };
-  static thread_local Seen t_seen[8];  // launches use the same few allocations again and again
-  const uintptr_t address = reinterpret_cast<uintptr_t>(p);
-  Seen& seen = t_seen[(address >> 21) % 8];
-  const uint64_t generation = memory().generation.load(std::memory_order_acquire);
-  if (seen.generation == generation && address - seen.begin < seen.bytes &&
-      bytes <= seen.bytes - (address - seen.begin) && (card < 0 || card == seen.card))
-    return;
+namespace {
 
+// Launches use the same few allocations again and again: each thread remembers those that it has seen.
+struct Seen {
+  uint64_t generation = 0;
+  uintptr_t begin = 0;
+  size_t bytes = 0;
+  int card = -1;
+};
+thread_local constinit Seen t_seen[8] __attribute__((tls_model("initial-exec")));
+
+__attribute__((noinline)) Seen look(const void* p, size_t bytes, int card, const char* what, uint64_t generation) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(p);
   std::shared_lock lock(memory().mutex);
   const Region* region = is_device_address(p) ? region_at(address) : nullptr;
   if (!region) fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not an address in live device memory", what, p);
@@ -282,7 +281,19 @@ void check_allocated(const void* p, size_t bytes, int card, const char* what) {
   if (bytes > end - address)
     fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes at %p reach beyond the allocation, which ends after %zu", what,
          bytes, p, end - address);
-  seen = {generation, begin, end - begin, region->card};
+  return {generation, begin, end - begin, region->card};
+}
+
+}  // namespace
+
+void check_allocated(const void* p, size_t bytes, int card, const char* what) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(p);
+  Seen& seen = t_seen[(address >> 21) % 8];
+  const uint64_t generation = g_generation.load(std::memory_order_acquire);
+  if (seen.generation == generation && address - seen.begin < seen.bytes &&
+      bytes <= seen.bytes - (address - seen.begin) && (card < 0 || card == seen.card))
+    return;
+  seen = look(p, bytes, card, what, generation);
 }
 
 uintptr_t reserve_addresses(int card, size_t bytes, size_t alignment) {
@@ -378,7 +389,7 @@ void unmap_pages(uintptr_t address, size_t bytes) {
   const size_t span = round_up(bytes, kPage);
   std::unique_lock lock(memory().mutex);
   memory().regions.erase(address);
-  memory().generation.fetch_add(1, std::memory_order_release);
+  g_generation.fetch_add(1, std::memory_order_release);
   void* view = kernel_address(reinterpret_cast<void*>(address));
   mmap(view, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   madvise(view, span, MADV_DONTFORK);

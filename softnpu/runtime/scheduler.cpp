@@ -109,7 +109,9 @@ void Stream::give(Task* task, uint64_t number) {
     done = run(task, task->waits() == Task::Waits::never ? Part::whole : Part::beginning, number);
     release_token();
   }
-  if (!done) enqueue({task, nullptr, false, number});
+  if (done) return;
+  task->leave_thread();
+  enqueue({task, nullptr, false, number});
 }
 
 void Stream::check_order(Task* task) {

@@ -140,9 +140,11 @@ void submit(aclrtStream handle, Task* task) {
   stream->submit(task);
 }
 
-int card_of_stream(aclrtStream handle) { return Stream::launchable(handle).context().card; }
+Stream& launchable(aclrtStream handle) { return Stream::launchable(handle); }
+void submit(Stream& stream, Task* task) { stream.submit(task); }
+int card_of(const Stream& stream) noexcept { return stream.context().card; }
 
-bool captured(aclrtStream handle) { return Stream::launchable(handle).diversion() == Stream::Diversion::capture; }
+bool captured(const Stream& stream) noexcept { return stream.diversion() == Stream::Diversion::capture; }
 
 bool abandoned() noexcept { return t_thread.running && t_thread.running->abandoned(); }
 

@@ -8,6 +8,10 @@
 
 #include "acl_types.h"
 
+namespace softnpu {
+class Stream;
+}
+
 #pragma GCC visibility push(default)
 namespace softnpu {
 
@@ -36,6 +40,9 @@ class Task {
   // For tasks that wait: called once, by the submitting thread, when nothing stands before the task in its stream. Does
   // what can be done without waiting; true when that was all of it, otherwise run() follows. Throws as run() does.
   virtual bool begin() { return false; }
+  // Called on the submitting thread when the task will run later, perhaps on another thread: what it reads of this one,
+  // it takes along.
+  virtual void leave_thread() noexcept {}
   // For tasks of graphs (graph.h): those that cannot run twice give another one for each launch.
   virtual bool runs_once() const noexcept { return false; }
   virtual Task* again() { return nullptr; }
@@ -54,11 +61,13 @@ class Task {
 // thread has no context (107002). A failure of the task itself is not thrown here: the next synchronise returns it.
 void submit(aclrtStream stream, Task* task);
 
-// The card whose stream `stream` is, with the checks of submit(); throws the same.
-int card_of_stream(aclrtStream stream);
+// The same in two steps, for those who ask something in between. The first one checks, and throws.
+Stream& launchable(aclrtStream stream);
+void submit(Stream& stream, Task* task);
+int card_of(const Stream& stream) noexcept;
 
 // Whether `stream` is being captured: it runs nothing of what it is given now.
-bool captured(aclrtStream stream);
+bool captured(const Stream& stream) noexcept;
 
 // For tasks that wait: whether the work of their stream has been given up, so that waiting is pointless.
 bool abandoned() noexcept;

@@ -1,4 +1,4 @@
-"""How many threads a copy on the card and a kernel have: as many as torch and SOFTNPU_THREADS allow."""
+"""How many threads a copy on the card and a kernel have, as torch and SOFTNPU_THREADS allow; what else a kernel has of its thread."""
 
 import pytest
 
@@ -46,3 +46,25 @@ print(len(os.listdir("/proc/self/task")) - before)
 def test_a_kernel_takes_as_many_threads_as_the_card_has(check, threads):
     """The threads that OpenMP starts for it."""
     assert check(KERNEL, SOFTNPU_THREADS=str(threads), TASK_QUEUE_ENABLE="0", SOFTNPU_ASYNC="0") == str(threads - 1)
+
+
+FLUSHING = """
+tiny = torch.full((16,), 1e-39)
+on_card = tiny.npu()
+for turn in range(3):  # a call is kept from its second time on
+    pairs = []
+    for flush in (True, False, True):
+        assert torch.set_flush_denormal(flush)
+        for function in (lambda x: x * 1.0, lambda x: x.sum(), lambda x: x.view(4, 4) @ torch.eye(4, device=x.device)):
+            pairs.append((function(tiny), function(on_card)))
+    torch.npu.synchronize()
+    torch.set_flush_denormal(False)
+    print([bool((cpu != 0).any()) for cpu, _ in pairs] == [bool((npu.cpu() != 0).any()) for _, npu in pairs], end=" ")
+print(sorted({bool((cpu != 0).any()) for cpu, _ in pairs}))
+"""
+
+
+@pytest.mark.parametrize("asynchronous", [0, 1])
+def test_a_kernel_flushes_denormal_numbers_as_the_thread_that_launched_it(check, asynchronous):
+    output = check(FLUSHING, SOFTNPU_ASYNC=str(asynchronous), TASK_QUEUE_ENABLE="0")
+    assert output == "True True True [False, True]"

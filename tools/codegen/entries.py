@@ -26,6 +26,10 @@ An elementwise operator may name the ATen loop behind it as well, with its opera
 runs on an iterator that cached calls keep (Note [Prepared iterators] in call.h):
 
       aclnnAdd: [at::cpu::add_out(out, self, other, alpha), "add_stub(out, self, other; alpha)"]
+
+So may a reduction, which names what it reduces behind its operands:
+
+      aclnnAmax: [at::cpu::amax_out(out, self, dim, keepdim), "max_values_stub(out, self | dim, keepdim, out.scalar_type())"]
 """
 
 from __future__ import annotations
@@ -138,6 +142,8 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
             statement, loop = code if isinstance(code, list) else (code, "")
             if loop and not LOOP.fullmatch(loop):
                 raise rows.fail(f"cannot read loop {loop!r}", name)
+            if "|" in loop and name in wide:
+                raise rows.fail(f"{name} is wide: its tensors are others in each run, but the iterator of a reduction keeps its own", name)
             kernels.append(Kernel(signatures[name], statement, loop, Check.of(table, "require", name), Check.of(table, "bounds", name),
                                   Check.of(table, "collectives", name), Check.of(table, "before", name), table.get("workspace", False),
                                   table.get("trial", True), name in wide, formatted_arguments(table, name, signatures[name]),
@@ -167,7 +173,8 @@ def emit_loop(loop: str) -> str:
     match = LOOP.fullmatch(loop)
     assert match, loop
     rest = f", {match[3]}" if match[3] else ""
-    return f"  if (auto* loop = call.iterator({match[2]})) return at::native::{match[1]}(at::kCPU, *loop{rest});\n"
+    kind = "reduction" if "|" in match[2] else "iterator"
+    return f"  if (auto* loop = call.{kind}({match[2].replace(' |', ',')})) return at::native::{match[1]}(at::kCPU, *loop{rest});\n"
 
 
 def emit(kernel: Kernel) -> str:

@@ -58,9 +58,9 @@ void memcpy_async(void* to, const void* from, size_t bytes, aclrtMemcpyKind kind
 // The host side may go away when this returns, so the stream is idle before and the bytes are moved after.
 void memcpy_blocking(void* to, const void* from, size_t bytes, aclrtMemcpyKind kind) {
   sync_debug::before_wait();
-  current_stream().synchronize();
-  const kernel_trace::Span span("aclrtMemcpy", kernel_trace::Kind::copy, current_stream(),
-                                [&] { return traffic(bytes, kind); });
+  const Stream stream = current_stream();
+  stream.synchronize();
+  const kernel_trace::Span span("aclrtMemcpy", kernel_trace::Kind::copy, stream, [&] { return traffic(bytes, kind); });
   NPU_CHECK(acl::api().aclrtMemcpy(to, bytes, from, bytes, kind));
 }
 

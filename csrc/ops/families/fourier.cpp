@@ -118,7 +118,7 @@ Tensor fft_c2c(const Tensor& self, at::IntArrayRef dim, int64_t normalization, b
   TORCH_CHECK(self.is_complex(), "_fft_c2c: expected a complex tensor, but got ", self.scalar_type());
   if (dim.empty() || self.numel() == 0) return self.clone();
   const auto dims = wrapped(self, dim);
-  auto x = resolved(self);
+  Tensor x = *resolved(self);
   for (const int64_t d : dims) x = along(x, d, {x.size(d), x.size(d), forward, false, false});
   return scaled(x, normalization, self.sizes(), dims);
 }
@@ -129,7 +129,7 @@ Tensor fft_r2c(const Tensor& self, at::IntArrayRef dim, int64_t normalization, b
   if (self.numel() == 0) return make(half_spectrum(self, dim, onesided));
   auto dims = wrapped(self, dim);
   const int64_t length = self.size(dims.back());
-  auto x = along(resolved(self), dims.back(), {length, onesided ? length / 2 + 1 : length, true, true, false});
+  auto x = along(*resolved(self), dims.back(), {length, onesided ? length / 2 + 1 : length, true, true, false});
   for (const int64_t d : at::IntArrayRef(dims).slice(0, dims.size() - 1))
     x = along(x, d, {x.size(d), x.size(d), true, false, false});
   return scaled(x, normalization, self.sizes(), dims);
@@ -141,7 +141,7 @@ Tensor fft_c2r(const Tensor& self, at::IntArrayRef dim, int64_t normalization, i
   const auto dims = wrapped(self, dim);
   const auto spec = real_signal(self, dims, last_dim_size);
   if (self.numel() == 0) return make(spec);
-  auto x = resolved(self);
+  Tensor x = *resolved(self);
   for (const int64_t d : at::IntArrayRef(dims).slice(0, dims.size() - 1))
     x = along(x, d, {x.size(d), x.size(d), false, false, false});
   x = whole_spectrum(x, dims.back(), last_dim_size);

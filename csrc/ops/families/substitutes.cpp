@@ -19,7 +19,7 @@ namespace {
 Tensor& conj_physical_out(const Tensor& self, Tensor& out) {
   CardGuard guard(self);
   if (!self.is_complex()) return write_out(out, self);
-  const auto plain = resolved(self);
+  const Tensor plain = *resolved(self);
   return write_out(out, at::complex(at::real(plain), at::imag(plain).neg()));
 }
 

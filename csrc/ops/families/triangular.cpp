@@ -17,7 +17,7 @@ Tensor solve_triangular(const Tensor& self, const Tensor& b, bool upper, bool le
   CardGuard guard(self);
   at::native::checkInputsSolver(self, b, left, "linalg.solve_triangular");
   check_same_device("linalg.solve_triangular", {&self, &b});
-  const auto [right_side, matrix] = at::native::_linalg_broadcast_batch_dims(resolved(b), resolved(self), nullptr);
+  const auto [right_side, matrix] = at::native::_linalg_broadcast_batch_dims(*resolved(b), *resolved(self), nullptr);
   const auto given = left ? right_side : right_side.mT(), a = left ? matrix : matrix.mT();
   auto x = empty(given.sizes(), given.scalar_type());
   if (x.numel() > 0) {

@@ -4,8 +4,9 @@
 #include <ATen/Parallel.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/core/Formatting.h>
-#include <ATen/core/grad_mode.h>
+#include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/record_function.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -27,38 +28,51 @@ namespace {
 
 // Note [Clean state]: a task sees no trace of the thread that happens to run it: no dispatch mode, no functorch layer,
 // no autograd or autocast, no profiler callback, the launching thread's floating-point flags and thread count. The last
-// two are all that a prepared loop could see, which calls no operator.
+// two are all that a prepared elementwise loop could see, which calls no operator; they are the thread's own where it
+// runs what it has launched, but no kernel gets more threads than SOFTNPU_THREADS.
 class LoopState {
  public:
-  LoopState(uint64_t flags, int threads) : flags_(float_flags()), threads_(at::get_num_threads()) {
-    if (flags != flags_) set_float_flags(flags);
+  explicit LoopState(const std::optional<ThreadState>& launcher) : threads_(at::get_num_threads()) {
+    static const int most = config().threads;
+    if (launcher) {
+      flags_ = float_flags(), restore_flags_ = true;
+      set_float_flags(launcher->float_flags);
+    }
+    const int threads = std::min(launcher ? launcher->threads : threads_, most);
     if (threads != threads_) at::set_num_threads(threads), restore_threads_ = true;
   }
   ~LoopState() {
-    if (float_flags() != flags_) set_float_flags(flags_);
+    if (restore_flags_) set_float_flags(flags_);
     if (restore_threads_) at::set_num_threads(threads_);
   }
   LoopState(const LoopState&) = delete;
 
  private:
-  uint64_t flags_;
+  uint64_t flags_ = 0;
   int threads_;
-  bool restore_threads_ = false;
+  bool restore_flags_ = false, restore_threads_ = false;
 };
 
 class CleanState {
  public:
-  CleanState(uint64_t flags, int threads)
+  explicit CleanState(const std::optional<ThreadState>& launcher)
       : dispatch_(c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
                   c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::default_excluded_set),
-        loop_(flags, threads) {
-    if (at::hasCallbacks()) no_profiler_.emplace(false);  // costly to switch: only when somebody listens
+        autograd_(c10::AutogradState::get_tls_state()),
+        with_grad_(autograd_.get_grad_mode()),
+        loop_(launcher) {
+    autograd_.set_grad_mode(false);
+    // Costly to switch: only when somebody listens to operators.
+    if (at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION)) no_profiler_.emplace(false);
   }
+  ~CleanState() { autograd_.set_grad_mode(with_grad_); }
+  CleanState(const CleanState&) = delete;
 
  private:
   c10::impl::ForceDispatchKeyGuard dispatch_;
   std::optional<at::RecordFunctionGuard> no_profiler_;
-  c10::AutoGradMode no_grad_{false};
+  c10::AutogradState& autograd_;
+  const bool with_grad_;
   LoopState loop_;
 };
 
@@ -102,17 +116,14 @@ Call::~Call() {
   if (ticket) ticket->give_back();
 }
 
-void Call::capture_thread_state() {
-  float_flags_ = float_flags();
-  threads_ = std::min(at::get_num_threads(), config().threads);
-}
+void Call::leave_thread() noexcept { launcher_ = {float_flags(), at::get_num_threads()}; }
 
 void Call::compute() {
-  if (iterator_ && !op.wide && formatted.empty() && !overflow_watched()) {
-    const LoopState state(float_flags_, threads_);
+  if (is_bare_ && !op.wide && formatted.empty() && !overflow_watched()) {
+    const LoopState state(launcher_);
     return op.run(*this);  // leaves the layouts as they are
   }
-  CleanState clean(float_flags_, threads_);
+  CleanState clean(launcher_);
   if (C10_UNLIKELY(!formatted.empty())) return run_formatted();
   run_kernel(*this);
   if (!layouts_.empty()) restore_layouts();
@@ -198,6 +209,16 @@ void Call::prepare(const Tensor& out, std::initializer_list<Operand> in) {
   for (const auto& o : in)
     if (const auto at = i++; !o.number && iterator->data_ptr(at) != o.tensor.const_data_ptr()) return;
   iterator_ = std::move(iterator);
+  is_bare_ = true;
+}
+
+void Call::prepare_reduction(const Tensor& out, const Tensor& in, at::IntArrayRef dims, bool keepdim) {
+  const auto type = in.scalar_type();  // ATen adds up shorter ones in another way than their loop does
+  if ((type != at::kFloat && type != at::kDouble) || out.scalar_type() != type || in.numel() == 0) return;
+  if (out.sizes() != at::meta::get_reduction_shape(in, dims, keepdim)) return;
+  auto iterator = at::meta::make_reduction(in, out, dims, keepdim, type);
+  if (iterator.data_ptr(0) != out.data_ptr() || iterator.data_ptr(1) != in.const_data_ptr()) return;
+  iterator_ = std::make_unique<at::TensorIterator>(std::move(iterator));
 }
 
 std::string Call::describe() const {
@@ -250,7 +271,8 @@ void Call::release() noexcept {
 
 void Call::set_addresses(void* const* addresses, size_t count) {
   for (size_t i = 0; i < count; i++)
-    storages[i]->set_data_ptr_noswap(c10::DataPtr(addresses[i] ? kernel_address(addresses[i]) : nullptr, c10::kCPU));
+    storages[i]->_mutable_data_ptr_no_checks().unsafe_reset_data_and_ctx(addresses[i] ? kernel_address(addresses[i])
+                                                                                      : nullptr);  // nobody's to delete
 }
 
 void Call::check_memory(int card) const {

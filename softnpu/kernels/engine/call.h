@@ -26,6 +26,12 @@ using c10::Scalar;
 
 class Call;
 
+// What a kernel may read from the thread that launched it. See Note [Clean state].
+struct ThreadState {
+  uint64_t float_flags;  // see float_flags.h
+  int threads;
+};
+
 // What the generator knows of an operator; one static object each.
 struct Operator {
   const char* name;
@@ -93,6 +99,19 @@ class Call final : public Task {
     return iterator_.get();
   }
 
+  // The same for a reduction of `in` over `dims`, whose loop calls operators of ATen. Not where `out` has another type
+  // or shape than the result, or where there is nothing to reduce.
+  at::TensorIterator* reduction(Tensor& out, const Tensor& in, at::IntArrayRef dims, bool keepdim, ScalarType dtype) {
+    if (!prepared_) {
+      prepared_ = true;
+      if (in.scalar_type() == dtype) prepare_reduction(out, in, dims, keepdim);
+    }
+    if (!iterator_) return nullptr;
+    iterator_->unsafe_replace_operand(0, out.mutable_data_ptr());
+    replace(1, in);
+    return iterator_.get();
+  }
+
   // Operators whose output size depends on data: argument i's view gets the shape of `result`, and its values.
   void set_output(size_t i, const Tensor& result);
 
@@ -110,8 +129,9 @@ class Call final : public Task {
   void check_descriptors() const;
   // The name of argument i, with the length that it has there.
   std::string_view argument(size_t i) const;
-  // Remembers what a kernel may read from the launching thread. See Note [Clean state].
-  void capture_thread_state();
+  // See Note [Clean state].
+  void leave_thread() noexcept override;
+  void stay_on_thread() noexcept { launcher_.reset(); }  // for a call that runs again
 
   const Operator& op;
   c10::SmallVector<Value, 6> values;
@@ -152,11 +172,12 @@ class Call final : public Task {
   }
   void replace(int64_t, const Scalar&) {}
   void prepare(const Tensor& out, std::initializer_list<Operand> in);
+  void prepare_reduction(const Tensor& out, const Tensor& in, at::IntArrayRef dims, bool keepdim);
   std::unique_ptr<at::TensorIterator> iterator_;
   bool prepared_ = false;
+  bool is_bare_ = false;                   // the iterator's loop calls no operator
   c10::SmallVector<int64_t, 12> layouts_;  // of the written tensors: their rank, then their strides
-  uint64_t float_flags_ = 0;               // see float_flags.h
-  int threads_ = 0;
+  std::optional<ThreadState> launcher_;    // when it has left the launching thread
 };
 
 }  // namespace softnpu::kernels

@@ -47,8 +47,8 @@ Collective exchange(const std::string& group, const Call& call, int64_t ranks);
 // The call's workspace from byte `at` as a tensor of the kernel.
 Tensor scratch(const Call& call, at::IntArrayRef sizes, at::ScalarType type, int64_t at = 0);
 
-// Takes the call of `executor` for its launch; `prepare` may refuse it.
-Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream,
+// Takes the call of `executor` for its launch on `card`; `prepare` may refuse it.
+Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, int card,
            c10::function_ref<void(Call&)> prepare);
 // `first` runs before the collective, where there is one, and the kernel behind it.
 int launch(const Operator& op, Collective (*collective)(Call&), const Operator* first, void* workspace,

@@ -14,7 +14,6 @@ Call* part_of(const Call& call, const Operator& first) {
   part->extents = call.extents;
   part->workspace = call.workspace;
   part->workspace_bytes = call.workspace_bytes;
-  part->capture_thread_state();
   return part;
 }
 
@@ -31,6 +30,7 @@ class Receiving final : public Task {
     }
   }
   std::string describe() const override { return call_->describe(); }
+  void leave_thread() noexcept override { call_->leave_thread(); }
   void release() noexcept override {
     call_->release();
     delete this;
@@ -48,22 +48,23 @@ int launch(const Operator& op, Collective (*collective)(Call&), const Operator* 
            uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream) {
   return guard(op.name, [&] {
     std::optional<Collective> part;
-    Call* call = take(op, workspace, workspace_size, executor, stream, [&](Call& c) { part = collective(c); });
+    Stream& target = launchable(stream);
+    Call* call = take(op, workspace, workspace_size, executor, card_of(target), [&](Call& c) { part = collective(c); });
     if (part->behind) {
-      submit(stream, call);
+      submit(target, call);
       return part->submit(stream);
     }
     try {
-      if (first) submit(stream, part_of(*call, *first));
+      if (first) submit(target, part_of(*call, *first));
       part->submit(stream);
     } catch (...) {
       call->release();
       throw;
     }
     if (call->workspace_bytes)
-      submit(stream, new Receiving(call));
+      submit(target, new Receiving(call));
     else
-      submit(stream, call);
+      submit(target, call);
   });
 }
 

@@ -279,7 +279,7 @@ int refuse(const Operator& op, std::initializer_list<Argument> arguments, const 
   });
 }
 
-Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream,
+Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, int card,
            c10::function_ref<void(Call&)> prepare) {
   if (!executor) fail(ACLNN_ERR_PARAM_NULLPTR, "%s: executor is NULL", op.name);
   Ticket* ticket = Ticket::hold(executor);
@@ -291,7 +291,7 @@ Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpEx
   try {
     if (&call->op != &op) fail(ACLNN_ERR_PARAM_INVALID, "%s: executor belongs to %s", op.name, call->op.name);
     call->set_workspace(workspace, workspace_size);
-    call->check_memory(card_of_stream(stream));
+    call->check_memory(card);
     if (config().strict && !call->cached) call->check_descriptors();
     prepare(*call);
   } catch (...) {
@@ -299,14 +299,15 @@ Call* take(const Operator& op, void* workspace, uint64_t workspace_size, aclOpEx
     throw;
   }
   ticket->end_held();
-  call->capture_thread_state();
+  call->stay_on_thread();
   return call;
 }
 
 int launch(const Operator& op, void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream) {
   return guard(op.name, [&] {
     note("workspace_size", workspace_size), note("executor", executor), note("stream", stream);
-    submit(stream, take(op, workspace, workspace_size, executor, stream, [](Call&) {}));
+    Stream& target = launchable(stream);
+    submit(target, take(op, workspace, workspace_size, executor, card_of(target), [](Call&) {}));
   });
 }
 

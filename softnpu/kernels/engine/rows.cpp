@@ -5,6 +5,7 @@
 #include <ATen/Version.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "kernels/engine/blocks.h"
@@ -162,14 +163,59 @@ FLATTEN void softmax_backward(T* out, const T* grad, const T* y, float* buffer, 
 }
 
 template <class T>
-constexpr Loops<T> kLoops = {rms_norm<T>,  rms_norm_backward<T>, swiglu<T>,  swiglu_backward<T>,
-                             rotate<T, T>, rotate<T, float>,     softmax<T>, softmax_backward<T>};
+FLATTEN float dynamic_quant(int8_t* out, const T* x, const float* smooth, float most, int64_t n) {
+  const auto numbers = [&](int64_t i, auto count) {
+    const Block block = load(x + i, count);
+    return smooth ? block * load(smooth + i, count) : block;
+  };
+  const auto larger = [](const Vec& a, const Vec& b) { return at::vec::maximum(a, b); };  // NaN, if one is
+  Block magnitudes = both(0);
+  for_blocks(n, [&](int64_t i, auto count) {
+    magnitudes = each([&](const Vec& m, const Vec& v) { return larger(m, v.abs()); }, magnitudes, numbers(i, count));
+  });
+  const float largest = at::vec::vec_reduce_all<float>(larger, larger(magnitudes.a, magnitudes.b));
+  const float scale = largest / most;
+  const Vec divisor(scale == 0 ? 1.0F : scale);
+  for_blocks(n, [&](int64_t i, auto count) {
+    const Block scaled = each([&](const Vec& v) { return (v / divisor).round(); }, numbers(i, count));
+    int32_t whole[kBlock];
+    at::vec::convert_to_int_of_same_size(scaled.a).store(whole);
+    at::vec::convert_to_int_of_same_size(scaled.b).store(whole + kWidth);
+    for (int64_t j = 0; j < count; j++) out[i + j] = static_cast<int8_t>(whole[j]);
+  });
+  return scale;
+}
+
+// The order of a number among others: integers are compared in one step, whatever the numbers are.
+inline int32_t order(float x) {
+  if (x != x) return std::numeric_limits<int32_t>::max();
+  int32_t bits;
+  x += 0.0F;  // there is one zero
+  memcpy(&bits, &x, sizeof bits);
+  return bits ^ (bits >> 31 & std::numeric_limits<int32_t>::max());
+}
+
+FLATTEN void largest(int64_t* places, const float* x, int32_t* buffer, int64_t k, int64_t n) {
+  for (int64_t i = 0; i < n; i++) buffer[i] = order(x[i]);
+  int64_t kept = 0;
+  for (int64_t i = 0; i < n; i++) {
+    if (kept == k && buffer[i] <= buffer[places[k - 1]]) continue;
+    int64_t at = kept < k ? kept++ : k - 1;
+    for (; at > 0 && buffer[places[at - 1]] < buffer[i]; at--) places[at] = places[at - 1];
+    places[at] = i;
+  }
+}
+
+template <class T>
+constexpr Loops<T> kLoops = {rms_norm<T>,        rms_norm_backward<T>, swiglu<T>,
+                             swiglu_backward<T>, rotate<T, T>,         rotate<T, float>,
+                             softmax<T>,         softmax_backward<T>,  dynamic_quant<T>};
 
 }  // namespace
 
 namespace CPU_CAPABILITY {
 extern const AllLoops kAll;
-const AllLoops kAll = {kLoops<float>, kLoops<at::Half>, kLoops<at::BFloat16>};
+const AllLoops kAll = {kLoops<float>, kLoops<at::Half>, kLoops<at::BFloat16>, largest};
 }  // namespace CPU_CAPABILITY
 
 #if defined(CPU_CAPABILITY_DEFAULT)

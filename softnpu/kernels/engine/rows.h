@@ -41,12 +41,18 @@ struct Loops {
   // A masked number counts as `fill`. `buffer` has n numbers.
   void (*softmax)(T* out, const T* x, float* buffer, float scale, Masked masked, float fill, int64_t n);
   void (*softmax_backward)(T* out, const T* grad, const T* y, float* buffer, float scale, Masked masked, int64_t n);
+  // out = x * smooth / scale, rounded, where the scale, which is returned, makes the largest magnitude `most`. `smooth`
+  // may be null.
+  float (*dynamic_quant)(int8_t* out, const T* x, const float* smooth, float most, int64_t n);
 };
 
 struct AllLoops {
   Loops<float> of_float;
   Loops<at::Half> of_half;
   Loops<at::BFloat16> of_bfloat16;
+  // The places of the k largest numbers of a row, the largest first: NaN is larger than all, and of equals the first
+  // one comes first. For a small k: its time grows with k * n. `buffer` has n numbers.
+  void (*largest)(int64_t* places, const float* x, int32_t* buffer, int64_t k, int64_t n);
 };
 const AllLoops& all_loops();  // for this processor
 

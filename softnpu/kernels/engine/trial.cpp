@@ -97,7 +97,6 @@ bool compute_elsewhere(const Call& call, std::optional<ScalarType> type = std::n
   for (const int whole : {0, 1}) {
     Call trial(call.op);
     if (!Copy(type, whole).make(call, trial)) return false;
-    trial.capture_thread_state();
     try {
       trial.compute();
       break;

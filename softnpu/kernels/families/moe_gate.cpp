@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -12,6 +13,8 @@
 namespace softnpu::kernels {
 
 namespace {
+
+constexpr int64_t kFew = 32;
 
 // (values, places) of the largest in a row, NaN being larger than all, the first one of equals. The rest of the row, of
 // which there is much, is not put in order.
@@ -28,6 +31,12 @@ std::tuple<Tensor, Tensor> largest(const Tensor& t, int64_t k) {
   auto* chosen = places.mutable_data_ptr<int64_t>();
   const float* data = from.const_data_ptr<float>();
   rows::in_parallel(count, n, [&](int64_t begin, int64_t end) {
+    if (k <= kFew) {
+      std::vector<int32_t> buffer(n);
+      for (int64_t i = begin; i < end; i++)
+        rows::all_loops().largest(chosen + i * k, data + i * n, buffer.data(), k, n);
+      return;
+    }
     std::vector<int64_t> order(n);
     for (int64_t i = begin; i < end; i++) {
       const float* row = data + i * n;

@@ -6,6 +6,8 @@
 
 #include <numeric>
 
+#include "kernels/engine/rows.h"
+
 namespace softnpu::kernels {
 
 namespace {
@@ -43,6 +45,24 @@ std::array<Tensor, 2> halves(const Tensor& x, bool left) {
 Tensor swiglu(const Tensor& x, bool left) {
   const auto [gate, other] = halves(x, left);
   return at::silu(gate) * other;
+}
+
+void dynamic_quant_rows(Tensor& out, Tensor& scale, const Tensor& x, const std::optional<Tensor>& smooth) {
+  const int64_t n = x.size(-1), count = x.numel() / n;
+  const auto factors = smooth ? wide(*smooth).contiguous() : Tensor();
+  const auto scales = at::empty({count}, at::kFloat);
+  rows::with_type(x.scalar_type(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = x.const_data_ptr<T>();
+    auto* to = out.mutable_data_ptr<int8_t>();
+    auto* scale_of = scales.mutable_data_ptr<float>();
+    const float* smooth_by = smooth ? factors.const_data_ptr<float>() : nullptr;
+    rows::in_parallel(count, n, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i++)
+        scale_of[i] = rows::loops<T>().dynamic_quant(to + i * n, from + i * n, smooth_by, 127, n);
+    });
+  });
+  scale.copy_(scales.view(scale.sizes()));
 }
 
 }  // namespace
@@ -143,6 +163,10 @@ void anti_quant(Tensor& out, const Tensor& x, const Tensor& scale, const std::op
 
 void dynamic_quant(Tensor& out, Tensor& scale, const std::optional<Tensor>& offset, const Tensor& x,
                    const std::optional<Tensor>& smooth, const std::optional<Tensor>& groups, const std::string& mode) {
+  const bool by_rows = !offset && !groups && mode != "perchannel" && mode != "pertensor";
+  if (by_rows && out.scalar_type() == at::kChar && out.is_contiguous() && rows::fit(x) && x.numel() > 0 &&
+      (!smooth || smooth->numel() == x.size(-1)))
+    return dynamic_quant_rows(out, scale, x, smooth);
   const auto numbers = by_groups(wide(x), smooth, groups, 0);
   const auto [least, most] = limits(out, x);
   std::vector<int64_t> dims{mode == "perchannel" ? -2 : -1};
