@@ -12,6 +12,7 @@
 #   trace       what operators copy between host and device, and wait for; nothing but what test/expect/waits.yaml lists
 #   distributed collectives x types x reductions x sizes and training with 2, 4 and 8 ranks; faults; 200 rounds of init
 #   generic     torch's own tests of process groups and DDP, on npu over hccl with 2 ranks; [-v] [TestHccl.test_NAME...]
+#   upstream    torch's own test files, as Debian's source package of torch 2.6 has them, on npu: counts for each file; [FILE...]
 #   calls       what the official client and this torch_npu send to the device for the same programs; [--types float32,float16] [--level N] [NAME...]
 #   vocabulary  records the official client over all programs and types, and writes tools/calls/vocabulary.json
 #   vocabulary-suite  records tests (those of custom operators unless told) on a folder that looks like CANN, and holds their calls against it
@@ -42,6 +43,8 @@ case "$sweep" in
     python3 test/ops/sweep.py "$sweep" --out "build/sweep/$sweep" "$@" ;;
   generic)
     SOFTNPU_DEVICES=2 python3 test/generic/distributed_cases.py "$@" ;;
+  upstream)
+    python3 test/generic/upstream.py "$@" ;;
   asan)
     # The suppressions name torch's libraries only.
     export LSAN_OPTIONS="suppressions=$PWD/ci/lsan.supp:print_suppressions=0"
@@ -116,6 +119,6 @@ case "$sweep" in
   packages)
     python3 test/packages/sweep.py "$@" ;;
   *)
-    sed -n '2,21s/^# //p' "$0" >&2
+    sed -n '2,22s/^# //p' "$0" >&2
     exit 1 ;;
 esac

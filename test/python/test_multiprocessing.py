@@ -61,6 +61,7 @@ SHARING = """
 import gc, os, signal, sys, time
 import torch, torch_npu
 import torch.multiprocessing as mp
+from multiprocessing.reduction import ForkingPickler
 
 def add_one(given, back):
     tensor = given.get()
@@ -84,6 +85,18 @@ def send(given, back):
     back.get()
     os.kill(os.getpid(), signal.SIGKILL)
 
+def pickle_and_end(given, back):
+    back.put(bytes(ForkingPickler.dumps(torch.ones(3, device="npu"))))
+
+def free(given, back):
+    tensor = given.get()
+    for address in (tensor.data_ptr(), tensor.data_ptr() + 512, id(tensor)):
+        try:
+            torch.npu.caching_allocator_delete(address)
+        except ValueError as error:
+            back.put(str(error).startswith("invalid device pointer"))
+    back.put(tensor.tolist())
+
 def open_files(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
@@ -91,7 +104,7 @@ if __name__ == "__main__":
     context = mp.get_context("spawn")
     given, back = context.SimpleQueue(), context.SimpleQueue()
     task = sys.argv[1]
-    target = {"write": add_one, "trips": double, "holder": hold, "killed": send}[task]
+    target = {"write": add_one, "trips": double, "holder": hold, "killed": send, "gone": pickle_and_end, "foreign": free}[task]
     child = context.Process(target=target, args=(given, back), daemon=True)
     child.start()
     if task == "write":
@@ -129,6 +142,18 @@ if __name__ == "__main__":
         child.join()
         tensor.add_(1)
         print(child.exitcode, tensor.tolist())
+    elif task == "gone":
+        message = back.get()
+        child.join()
+        try:
+            ForkingPickler.loads(message)
+        except RuntimeError as error:
+            print("has ended, and its memory with it" in str(error))
+    elif task == "foreign":
+        tensor = torch.ones(3, device="npu")
+        given.put(tensor)
+        print([back.get() for _ in range(4)])
+        child.join()
     print([name for name in os.listdir("/dev/shm") if name.startswith(f"torch_npu-{os.getpid()}-")] == [] or "listed while it runs")
 """
 
@@ -136,9 +161,11 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("level", ["0", "2"])
 @pytest.mark.parametrize("task, output", [
     ("write", "[[0.0, 1.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0]] 0\n"),
-    ("trips 100", "0 0\n"),
+    ("trips 1000", "0 0\n"),
     ("holder", "(1, 512) 0 0\n"),
     ("killed", "-9 [1.0, 2.0, 3.0]\n"),
+    ("gone", "True\n"),
+    ("foreign", "[True, True, True, [1.0, 1.0, 1.0]]\n"),
 ])  # fmt: skip
 def test_memory_is_shared(run, tmp_path, task, output, level):
     (tmp_path / "sharing.py").write_text(SHARING)
@@ -180,6 +207,17 @@ def test_bad_handles_are_refused(place, value, error, words):
         reductions.rebuild_npu_tensor(*arguments)
     torch_npu._C.decline_storage(good[LEDGER], good[CELL])
     assert torch_npu._C.collect_shared() == 0
+
+
+def test_a_message_is_received_once():
+    tensor = torch.ones(4, device="npu")
+    arguments = take_apart(tensor)
+    first = reductions.rebuild_npu_tensor(*arguments)
+    with pytest.raises(RuntimeError, match="received before, or its sender has taken it back"):
+        reductions.rebuild_npu_tensor(*arguments)
+    second = reductions.rebuild_npu_tensor(*take_apart(tensor))  # another message about the same memory
+    second.add_(1)
+    assert first.tolist() == second.tolist() == tensor.tolist() == [2, 2, 2, 2]
 
 
 def test_what_cannot_be_mapped_is_copied_with_a_warning(run):

@@ -78,7 +78,7 @@ def test_records_are_private(run, tmp_path):
 
 def test_card_memory_is_not_host_memory(run):
     process = run("import ctypes, torch\nx = torch.ones(4).npu()\nctypes.string_at(x.data_ptr(), 4)")
-    assert process.returncode != 0 and "device memory" in process.stderr.lower() or "card" in process.stderr.lower()
+    assert process.returncode != 0 and ("device memory" in process.stderr.lower() or "card" in process.stderr.lower())
 
 
 def test_load_takes_weights_only(tmp_path):

@@ -277,3 +277,11 @@ def test_groups(monkeypatch, cards, expected):
         common_distributed.init_pg("nccl")
     with pytest.raises(RuntimeError, match="None"):
         common_distributed.with_comms(None)
+
+
+def test_a_version_of_two_parts_is_its_first_release(monkeypatch):
+    monkeypatch.setattr(npu.utils, "get_cann_version", lambda module: "8.3.RC1")
+    assert all(map(npu.utils._is_gte_cann_version, ("8.2", "8.3", "8.3.RC1")))
+    assert not any(map(npu.utils._is_gte_cann_version, ("8.3.0", "8.4", "9.0")))
+    with pytest.raises(ValueError, match="version must be a version"):
+        npu.utils._is_gte_cann_version("new")

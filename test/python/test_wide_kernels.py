@@ -127,3 +127,12 @@ def test_slow_conv_transpose2d_and_its_gradients(bias):
     out = torch.empty(0, device="npu")
     torch._C._nn.slow_conv_transpose2d(random(2, 3, 5, 5).npu(), random(3, 2, 3, 3).npu(), (3, 3), out=out)
     assert out.shape == (2, 2, 7, 7)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("op", ["div", "mul", "add", "sub", "eq"])
+def test_a_number_that_appears_large_is_read_again_by_each_repetition(dtype, op):
+    x = random(5, 1).to(dtype)
+    for number in (2.0, 4.0, 0.5, 8.0):  # the third call is the first one that repeats a prepared one
+        npu = getattr(x.npu(), op)(torch.tensor([[number]], dtype=dtype, device="npu").expand(5, 1))
+        assert torch.equal(npu.cpu(), getattr(x, op)(torch.tensor([[number]], dtype=dtype).expand(5, 1)))

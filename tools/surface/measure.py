@@ -150,8 +150,8 @@ def judge(entry: Entry) -> Finding:
         same = any([a.name for a in schema] == names for schema in (s.arguments for s in _parsed(value)))
         return Finding("same") if same else Finding("differs", f"an operator: {ours[0]}")
     try:
-        # A module as a default shows where Python is installed.
-        text = re.sub(r"(<module '[\w.]+') from '[^']*'>", r"\1>", str(inspect.signature(value)))
+        # A module as a default would show where Python is installed; the official list has its name.
+        text = re.sub(r"<module '([\w.]+)' from '[^']*'>", r"\1", str(inspect.signature(value)))
     except (TypeError, ValueError):
         text = _of_docstring(value)
     given = parameters(text) if text else None

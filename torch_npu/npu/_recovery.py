@@ -57,10 +57,13 @@ def restart_device(device_id: int, rebuild_all_resources: bool = False, disable_
     it whole. disable_tensor_unsafe_check leaves that out.
     """
     device_id = _checked(device_id)
+    for name, value in (("rebuild_all_resources", rebuild_all_resources), ("disable_tensor_unsafe_check", disable_tensor_unsafe_check)):
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be True or False, got {value!r}")
     if rebuild_all_resources and not disable_tensor_unsafe_check:
         _C.lose_all(device_id)
         _C.set_lost_checked(True)
-    _C.restart_device(device_id, bool(rebuild_all_resources))
+    _C.restart_device(device_id, rebuild_all_resources)
     for backend in _backends():
         backend.resume()
 

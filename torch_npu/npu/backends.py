@@ -14,6 +14,12 @@ import torch
 __all__: list[str] = []
 
 
+def _switch(name: str, value) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return value
+
+
 def flash_sdp_enabled() -> bool:
     """Whether scaled_dot_product_attention may choose the fused kernel."""
     return torch.backends.cuda.flash_sdp_enabled()
@@ -21,7 +27,7 @@ def flash_sdp_enabled() -> bool:
 
 def enable_flash_sdp(enabled: bool):
     """Allows or forbids the fused kernel of scaled_dot_product_attention."""
-    torch.backends.cuda.enable_flash_sdp(enabled)
+    torch.backends.cuda.enable_flash_sdp(_switch("enabled", enabled))
 
 
 def mem_efficient_sdp_enabled() -> bool:
@@ -31,7 +37,7 @@ def mem_efficient_sdp_enabled() -> bool:
 
 def enable_mem_efficient_sdp(enabled: bool):
     """Sets upstream's switch of the memory-efficient kernel, which the npu does not have: other devices read it."""
-    torch.backends.cuda.enable_mem_efficient_sdp(enabled)
+    torch.backends.cuda.enable_mem_efficient_sdp(_switch("enabled", enabled))
 
 
 def math_sdp_enabled() -> bool:
@@ -41,17 +47,20 @@ def math_sdp_enabled() -> bool:
 
 def enable_math_sdp(enabled: bool):
     """Allows or forbids the composition of scaled_dot_product_attention."""
-    torch.backends.cuda.enable_math_sdp(enabled)
+    torch.backends.cuda.enable_math_sdp(_switch("enabled", enabled))
 
 
 @contextlib.contextmanager
 def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True) -> Iterator[None]:
     """Sets the three switches for a block."""
+    wanted = {"enable_flash": enable_flash, "enable_math": enable_math, "enable_mem_efficient": enable_mem_efficient}
+    for name, value in wanted.items():
+        _switch(name, value)  # before the first is set
     before = flash_sdp_enabled(), math_sdp_enabled(), mem_efficient_sdp_enabled()
     switches = enable_flash_sdp, enable_math_sdp, enable_mem_efficient_sdp
     try:
-        for switch, wanted in zip(switches, (enable_flash, enable_math, enable_mem_efficient), strict=True):
-            switch(wanted)
+        for switch, value in zip(switches, wanted.values(), strict=True):
+            switch(value)
         yield
     finally:
         for switch, value in zip(switches, before, strict=True):

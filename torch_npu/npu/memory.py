@@ -360,6 +360,8 @@ class NPUPluggableAllocator(_NPUAllocator):
 
 def change_current_allocator(allocator: _NPUAllocator) -> None:
     """Allocates every npu tensor with `allocator`. Only before the first tensor; then there are no statistics."""
+    if not isinstance(allocator, _NPUAllocator):
+        raise TypeError(f"allocator must be a torch.npu.memory.NPUPluggableAllocator, got {type(allocator).__name__}")
     _C.change_current_allocator(allocator.allocator())
 
 
@@ -373,6 +375,11 @@ class MemPool(_C._MemPool):
     def __init__(
         self, allocator: _C._npu_NPUAllocator | None = None, use_on_oom: bool = False, no_split: bool = False
     ) -> None:
+        if allocator is not None and not isinstance(allocator, _C._npu_NPUAllocator):
+            raise TypeError(f"allocator must be what NPUPluggableAllocator.allocator() gives, or None, got {type(allocator).__name__}")
+        for name, value in (("use_on_oom", use_on_oom), ("no_split", no_split)):
+            if not isinstance(value, bool):
+                raise TypeError(f"{name} must be True or False, got {value!r}")
         devices._lazy_init()
         super().__init__(allocator, True, use_on_oom, no_split)
 
@@ -384,6 +391,8 @@ class MemPool(_C._MemPool):
 @contextlib.contextmanager
 def use_mem_pool(pool: MemPool, device=None) -> Iterator[None]:
     """Routes this thread's allocations on a card to `pool`. Threads started inside (backward) are not routed."""
+    if not isinstance(pool, _C._MemPool):
+        raise TypeError(f"pool must be a torch.npu.MemPool, got {type(pool).__name__}")
     index = devices._get_device_index(device, optional=True)
     _C.begin_allocate_current_thread_to_pool(index, pool.id)
     try:
@@ -401,6 +410,8 @@ def memory_snapshot(mempool_id=None, include_traces: bool = True) -> list[dict[s
 
     `include_traces` is accepted as by torch.cuda: segments hold no traces, so it changes nothing.
     """
+    if mempool_id is not None and not (isinstance(mempool_id, (tuple, list)) and len(mempool_id) == 2):
+        raise TypeError(f"mempool_id must be the id of a torch.npu.MemPool, two numbers, got {mempool_id!r}")
     return _C.memory_snapshot(tuple(mempool_id or (0, 0)), with_traces=False)["segments"]
 
 
@@ -437,6 +448,7 @@ def _record_memory_history(
     context: which of them get a stack trace: live memory, also past allocations, also frees.
     stacks: frames of Python (and TorchScript) only, or of C++ too.
     skip_actions: actions that are not recorded, such as "free_requested".
+    device: changes nothing, all cards are recorded, as by torch.cuda.
     """
     if compile_context or global_record_annotations:
         raise NotImplementedError("compile_context and global_record_annotations are not supported by torch.npu")

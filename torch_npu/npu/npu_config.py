@@ -214,6 +214,8 @@ def set_option(option) -> None:
         if name not in _OPTIONS:
             raise ValueError(f"unknown npu option {name!r}; the options are: {', '.join(_OPTIONS)}")
         accepted = _OPTIONS[name][0]
+        if accepted is None and not isinstance(option[name], (str, int)):
+            raise TypeError(f"value of {name} must be a text, but got {option[name]!r}")
         if accepted is not None and value not in accepted:
             raise ValueError(f"value of {name} must be one of {', '.join(accepted)}, but got {value!r}")
     for name, value in wanted.items():

@@ -23,6 +23,8 @@ def is_force_overflow_check() -> bool:
 
 def npu_check_overflow(grad: torch.Tensor | float) -> bool:
     """Whether a gradient, or a number computed from gradients, holds inf or nan. Waits for the card."""
+    if not isinstance(grad, (torch.Tensor, float, int)):
+        raise TypeError(f"grad must be a tensor or a number, got {type(grad).__name__}")
     return not bool(torch.isfinite(torch.as_tensor(grad)).all())
 
 

@@ -28,12 +28,14 @@ class Event(_C.Event):
 
     A point in the work of a stream: to wait for, to order streams by, or to measure time with. `blocking` is accepted for
     compatibility: a waiting thread always sleeps. With `interprocess` the event can be given to other processes (docs/sharing.md), and has
-    no time. An event that graphs share with the rest of the world is an ExternalEvent.
+    no time. `external` changes nothing: an event that graphs share with the rest of the world is an ExternalEvent.
     """
 
 
 class ExternalEvent(_C.ExternalEvent):
-    """An event that graphs share with the rest of the world: in a capture record, wait and reset become part of the graph.
+    """ExternalEvent()
+
+    An event that graphs share with the rest of the world: in a capture record, wait and reset become part of the graph.
 
     A replay that comes to wait() sleeps until the event is recorded; reset() makes the next one sleep again.
     """
@@ -48,6 +50,12 @@ class ExternalEvent(_C.ExternalEvent):
         super().reset(current_stream() if stream is None else stream)
 
 
+def _check_keywords(cls: type, keywords: dict, known: tuple[str, ...]) -> None:
+    for name in keywords:
+        if name not in known:
+            raise TypeError(f"{cls.__name__}() got an unexpected keyword argument {name!r}")
+
+
 class Stream(torch.Stream):
     """A queue of work of one card. Work of one stream runs in order; streams run independently.
 
@@ -55,8 +63,14 @@ class Stream(torch.Stream):
     """
 
     def __new__(cls, device=None, priority=0, **kwargs):
-        if "stream_id" in kwargs:
+        if "stream_id" in kwargs:  # the three numbers of a torch.Stream
+            _check_keywords(cls, kwargs, ("stream_id", "device_index", "device_type"))
+            if "device_index" not in kwargs:
+                raise TypeError(f"{cls.__name__}: stream_id needs device_index beside it")
             return _C.wrap_stream_id(cls, kwargs["stream_id"], kwargs["device_index"])
+        _check_keywords(cls, kwargs, ())
+        if isinstance(priority, bool) or not isinstance(priority, int):
+            raise TypeError(f"{cls.__name__}: priority must be an int, got {type(priority).__name__}")
         return _C.new_stream(cls, device, priority)
 
     @property
@@ -111,6 +125,9 @@ class ExternalStream(Stream):
     """A stream that another library has made and keeps alive: `stream_ptr` is its aclrtStream as an int."""
 
     def __new__(cls, stream_ptr, device=None, **kwargs):
+        _check_keywords(cls, kwargs, ())
+        if isinstance(stream_ptr, bool) or not isinstance(stream_ptr, int):
+            raise TypeError(f"ExternalStream: stream_ptr must be the address of an aclrtStream, an int, got {type(stream_ptr).__name__}")
         return _C.new_external_stream(cls, stream_ptr, device)
 
 
@@ -138,6 +155,8 @@ class StreamContext:
     """Context manager that makes a stream current. None changes nothing."""
 
     def __init__(self, stream_ctx: Stream | None) -> None:
+        if stream_ctx is not None and not isinstance(stream_ctx, torch.Stream):
+            raise TypeError(f"stream must be a torch.npu.Stream or None, got {type(stream_ctx).__name__}")
         self.stream = stream_ctx
 
     def __enter__(self) -> None:

@@ -101,13 +101,17 @@ def get_cann_version(module: str = "CANN") -> str:
 def _is_gte_cann_version(version: str, module: str = "CANN") -> bool:
     """Whether a package of the runtime has this version (for example "8.3.RC1") or a later one. softnpu's version counts as it is."""
     wanted, there = _version_key(version), _version_key(get_cann_version(module))
+    if not wanted:
+        raise ValueError(f'version must be a version such as "8.3.RC1", got {version!r}')
     return bool(there) and there >= wanted
 
 
 def _version_key(version: str) -> tuple:
-    """Comparable: 8.3.RC1 < 8.3.0 < 8.3.1; what follows is not read."""
-    match = re.match(r"\D*(\d+)\.(\d+)\.(RC|alpha|beta|T)?(\d+)", version, re.IGNORECASE)
+    """Comparable: 8.3 < 8.3.RC1 < 8.3.0 < 8.3.1; what follows is not read. Empty for what is no version."""
+    match = re.match(r"\D*(\d+)\.(\d+)(?:\.(RC|alpha|beta|T)?(\d+))?", version, re.IGNORECASE)
     if match is None:
         return ()
+    if match[4] is None:
+        return int(match[1]), int(match[2])
     stage = {"": 3, "rc": 2, "beta": 1, "t": 1, "alpha": 0}[(match[3] or "").lower()]
     return int(match[1]), int(match[2]), stage, int(match[4])

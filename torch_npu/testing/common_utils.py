@@ -65,6 +65,8 @@ def create_common_tensor(item, minValue, maxValue, device=None):
 
 def create_dtype_tensor(shape, dtype, npu_format=-1, min_value=-5, max_value=5, no_zero=False, device=None):
     """As create_common_tensor, for a torch type: bool, half and float are what they say, every other type is int32."""
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"dtype must be a torch.dtype, got {dtype!r}")
     if dtype == torch.bool:
         values = numpy.random.randint(0, 2, size=shape).astype(bool)
     elif dtype in (torch.half, torch.float):
@@ -119,6 +121,8 @@ class SupportedDevices:
     """@SupportedDevices(["Ascend910B"]): skips on other SoCs, with their name."""
 
     def __init__(self, supported_devices: list[str]) -> None:
+        if isinstance(supported_devices, str):
+            raise TypeError(f'supported_devices must be a list of names such as ["Ascend910B"], got {supported_devices!r}')
         self.supported_devices = supported_devices
 
     def __call__(self, fn):
@@ -137,6 +141,10 @@ class SkipIfNotGteCANNVersion:
     """@SkipIfNotGteCANNVersion("8.3.RC1"): skips with older versions of a package of CANN, with the version there is."""
 
     def __init__(self, base_version, module="CANN"):
+        if not npu.utils._version_key(base_version):
+            raise ValueError(f'base_version must be a version such as "8.3.RC1", got {base_version!r}')
+        if module not in npu.utils._PACKAGES:
+            raise ValueError(f"module must be one of {', '.join(npu.utils._PACKAGES)}, got {module!r}")
         self.base_version, self.module = base_version, module
 
     def __call__(self, fn):

@@ -13,6 +13,8 @@ def npu_combine_tensors(list_of_tensor: Sequence[torch.Tensor], require_copy_val
     Shapes stay, memory becomes contiguous. The tensors must have one dtype and one device. require_copy_value=False leaves the
     values undefined.
     """
+    if not isinstance(list_of_tensor, Sequence) or not all(isinstance(tensor, torch.Tensor) for tensor in list_of_tensor):
+        raise TypeError("list_of_tensor must be a list or tuple of tensors")
     return combine(list_of_tensor, require_copy_value) if list_of_tensor else None
 
 

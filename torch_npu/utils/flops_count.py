@@ -40,6 +40,7 @@ class FlopsCounter:
             self._paused_at = self._running().get_total_flops()
 
     def resume(self):
+        self._running()
         if self._paused_at is not None:
             self._skipped += self._running().get_total_flops() - self._paused_at
             self._paused_at = None

@@ -55,6 +55,8 @@ class _HiFloat8Tensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, *, data: torch.Tensor, dtype: torch.dtype = torch.float32):
+        if not isinstance(data, torch.Tensor):
+            raise TypeError(f"data must be a tensor of codes, got {type(data).__name__}")
         if data.element_size() != 1:
             raise ValueError(f"data is of type {data.dtype}, expected one of 8 bits")
         if data.requires_grad:
@@ -71,6 +73,8 @@ class _HiFloat8Tensor(torch.Tensor):
 
     @classmethod
     def to_hifloat8(cls, tensor: torch.Tensor):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"tensor must be a torch.Tensor, got {type(tensor).__name__}")
         return _Round.apply(tensor)
 
     def from_hifloat8(self, dtype: torch.dtype | None = None) -> torch.Tensor:

@@ -189,6 +189,13 @@ Call::Operand Call::operand(const Scalar& s) {
   return {t, true};
 }
 
+// However large it appears: of an expanded number the iterator keeps one element.
+static bool is_one_number(const Tensor& t) {
+  for (int64_t d = 0; d < t.dim(); d++)
+    if (t.size(d) != 1 && t.stride(d) != 0) return false;
+  return true;
+}
+
 void Call::prepare(const Tensor& out, std::initializer_list<Operand> in) {
   const auto type = in.begin()->tensor.scalar_type();
   if (!c10::isFloatingType(type) || (out.scalar_type() != type && out.scalar_type() != at::kBool)) return;
@@ -200,7 +207,7 @@ void Call::prepare(const Tensor& out, std::initializer_list<Operand> in) {
   for (const auto& o : in) {
     if (o.number ? o.tensor.is_complex() : o.tensor.scalar_type() != type) return;
     // ATen's loops over float16 and bfloat16 take a single number out of the iterator, which then cannot run again.
-    if (at::isReducedFloatingType(type) && o.tensor.numel() == 1) return;
+    if (at::isReducedFloatingType(type) && is_one_number(o.tensor)) return;
     config.add_owned_const_input(o.tensor);
   }
   auto iterator = std::make_unique<at::TensorIterator>(config.build());

@@ -9,12 +9,18 @@ __all__ = ["Mish", "SiLU", "Swish"]
 class Mish(nn.Module):
     """torch.nn.Mish."""
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def forward(self, x):
         return F.mish(x)
 
 
 class SiLU(nn.Module):
     """torch.nn.SiLU."""
+
+    def __init__(self) -> None:
+        super().__init__()
 
     def forward(self, x):
         return F.silu(x)
