@@ -27,6 +27,9 @@ PyObject* event_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
                                      &interprocess, &external)) {
       return nullptr;
     }
+    TORCH_CHECK_NOT_IMPLEMENTED(!external,
+                                "torch.npu.Event(external=True) is not supported: the event that graphs share with the "
+                                "rest of the world is torch.npu.ExternalEvent().");
     TORCH_CHECK_VALUE(!(timing && interprocess), "An event with interprocess=True cannot have enable_timing=True.");
     PyObject* self = type->tp_alloc(type, 0);
     if (self == nullptr) return nullptr;

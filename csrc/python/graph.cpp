@@ -24,14 +24,18 @@ void bind_graph(py::module_& module) {
   module.def("is_current_stream_capturing",
              wrap_pybind_function([] { return captures::any() && captures::of_current_stream() != nullptr; }));
   module.def("graph_task_group_begin",
-             wrap_pybind_function([](py::handle stream) { begin_task_group(unwrap_stream(stream.ptr())); }));
+             wrap_pybind_function([](py::handle stream) { begin_task_group(unwrap_stream(stream.ptr())); }),
+             py::arg("stream"));
   module.def("graph_task_group_end",
-             wrap_pybind_function([](py::handle stream) { return end_task_group(unwrap_stream(stream.ptr())); }));
+             wrap_pybind_function([](py::handle stream) { return end_task_group(unwrap_stream(stream.ptr())); }),
+             py::arg("stream"));
   module.def("graph_task_update_begin", wrap_pybind_function([](py::handle stream, uintptr_t group) {
                begin_task_update(unwrap_stream(stream.ptr()), group);
-             }));
+             }),
+             py::arg("stream"), py::arg("handle"));
   module.def("graph_task_update_end",
-             wrap_pybind_function([](py::handle stream) { end_task_update(unwrap_stream(stream.ptr())); }));
+             wrap_pybind_function([](py::handle stream) { end_task_update(unwrap_stream(stream.ptr())); }),
+             py::arg("stream"));
 }
 
 }  // namespace npu::python

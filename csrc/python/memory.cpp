@@ -1,13 +1,17 @@
 // torch_npu._C: memory. Statistics as nested dicts in torch.cuda's shape, limits, raw allocations, private pools. The
 // snapshot and the history are in memory_snapshot.cpp.
+#include <ATen/EmptyTensor.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
+
+#include <algorithm>
 
 #include "memory/allocator_config.h"
 #include "memory/caching_allocator.h"
 #include "memory/host_allocator.h"
 #include "memory/memory_pool.h"
 #include "memory/out_of_memory.h"
+#include "memory/prefetch.h"
 #include "memory/swapped_memory.h"
 #include "python/device_argument.h"
 #include "python/memory_snapshot.h"
@@ -84,6 +88,20 @@ py::dict memory_stats(DeviceArgument device) {
   return dict;
 }
 
+// Of the memory that the tensor is a view of, at most `max_size` bytes from `offset` on.
+void prefetch_tensor(const at::Tensor& tensor, int64_t max_size, int64_t offset) {
+  TORCH_CHECK_VALUE(tensor.is_privateuseone(), "npu_prefetch: input must be an npu tensor, but is on ",
+                    tensor.device());
+  const auto bytes =
+      static_cast<int64_t>(at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.element_size()));
+  TORCH_CHECK_VALUE(max_size > 0, "npu_prefetch: max_size must be more than 0, got ", max_size);
+  TORCH_CHECK_VALUE(offset >= 0 && offset < bytes, "npu_prefetch: offset must be within the ", bytes,
+                    " bytes of input, got ", offset);
+  DeviceGuard guard(tensor.device().index());
+  const auto* const first = static_cast<const char*>(tensor.const_data_ptr()) + offset;
+  prefetch(first, static_cast<size_t>(std::min(max_size, bytes - offset)));
+}
+
 // Bytes of host memory that the card reaches, see memory/swapped_memory.h.
 at::Tensor empty_swapped_memory(size_t bytes, DeviceArgument device) {
   auto storage = c10::make_intrusive<c10::StorageImpl>(
@@ -111,6 +129,7 @@ py::dict host_memory_stats() {
 
 void bind_statistics(py::module_& module) {
   module.def("memory_stats", wrap_pybind_function(&memory_stats));
+  module.def("prefetch", wrap_pybind_function_no_gil(&prefetch_tensor));
   module.def("empty_swapped_memory", wrap_pybind_function_no_gil(&empty_swapped_memory));
   module.def("reset_accumulated_memory_stats", wrap_pybind_function([](DeviceArgument device) {
                caching_allocator::get()->resetAccumulatedStats(index_of(device));

@@ -1,9 +1,11 @@
 // torch_npu._C: tensors between processes, and tensors and storages over memory that somebody else owns.
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Storage.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "acl/library.h"
 #include "memory/caching_allocator.h"
 #include "memory/shared_memory.h"
 #include "python/module.h"
@@ -51,6 +53,15 @@ py::object storage_at(uintptr_t address, py::handle device, size_t bytes) {
   const auto place = py::cast<c10::Device>(device);
   TORCH_CHECK_VALUE(place.is_privateuseone(), "Expected an npu device, but got ", place);
   const c10::Device whole = on(place.has_index() ? place.index() : current_device());
+  TORCH_CHECK_VALUE(address != 0 || bytes == 0, "address is 0, expected one of the memory of ", whole);
+  init();
+  // Where the provider can tell, an address of another card is found here and not by the first kernel.
+  if (bytes > 0 && acl::api().aclrtPointerGetAttributes != nullptr) {
+    const auto owner = at::globalContext()
+                           .getAcceleratorHooksInterface(whole.type())
+                           .getDeviceFromPtr(reinterpret_cast<void*>(address));
+    TORCH_CHECK_VALUE(owner == whole, "address is memory of ", owner, ", not of ", whole);
+  }
   c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, c10::DataPtr(reinterpret_cast<void*>(address), whole),
                        nullptr, false);
   return py::reinterpret_steal<py::object>(THPStorage_Wrap(std::move(storage)));

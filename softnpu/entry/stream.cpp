@@ -183,6 +183,7 @@ aclError aclrtValueWait(void* address, uint64_t value, uint32_t flag, aclrtStrea
 // Caches of a software card are the processor's: there is nothing to prefetch or flush.
 aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType type, aclrtStream stream) {
   return guard("aclrtCmoAsync", [&] {
+    note("size", size), note("type", type), note("stream", stream);
     Stream::launchable(stream);
     if (type < ACL_RT_CMO_TYPE_PREFETCH || type > ACL_RT_CMO_TYPE_FLUSH)
       fail(ACL_ERROR_RT_PARAM_INVALID, "cmoType %d is unknown", static_cast<int>(type));

@@ -37,6 +37,10 @@ def ctc(m, targets=None, inputs=(5, 5), lengths=(3, 3), **options):
     return F.ctc_loss(m.ones(5, 2, 4), targets, torch.tensor(inputs), torch.tensor(lengths), **options)
 
 
+def sparse(m, dtype=torch.float32):
+    return m.of([0.0, 1.5]).to(dtype).to_sparse()
+
+
 REFUSED = {
     # numbers that the tensor's type does not hold
     "masked_fill": lambda m: m.half(3).masked_fill(m.of([True, False, True]), -1e9),
@@ -97,6 +101,15 @@ REFUSED = {
     "cross": lambda m: torch.linalg.cross(m.ones(3), m.double(3)), "cdist": lambda m: torch.cdist(m.ones(2, 2), m.double(2, 2)),
     "histogram": lambda m: torch.histogram(m.ones(3), m.double(3)),
     "embedding_bag": lambda m: F.embedding_bag(m.of([0, 1]), m.ones(2, 2), m.of([0]), mode="sum", per_sample_weights=m.double(2)),
+    "complex, out": lambda m: torch.complex(m.ones(2), m.ones(2), out=m.ones(2)),
+    "polar, out": lambda m: torch.polar(m.ones(2), m.ones(2), out=m.ones(2)),
+    "sparse add_": lambda m: sparse(m, torch.int32).add_(sparse(m)), "sparse mul_": lambda m: sparse(m, torch.int32).mul_(sparse(m)),
+    "add_ of sparse": lambda m: m.ones(2, dtype=torch.int32).add_(sparse(m)),
+    # sizes, and numbers that the host reads
+    "unique, two empty dimensions": lambda m: torch.unique(m.ones(5, 0, 0), dim=1),
+    "unique_consecutive, empty": lambda m: torch.unique_consecutive(m.ones(5, 0, 0), dim=2),
+    "segment_reduce, lengths": lambda m: torch._segment_reduce(m.ones(6), "sum", lengths=m.of([0, 2, 3]), axis=0, unsafe=False),
+    "segment_reduce, negative": lambda m: torch._segment_reduce(m.ones(6), "sum", lengths=m.of([-1, 7]), axis=0, unsafe=False),
     # matrices that a factorisation does not converge for
     "eigh": lambda m: torch.linalg.eigh(m.ones(3, 3) * NAN), "eigvalsh": lambda m: torch.linalg.eigvalsh(m.ones(2, 3, 3) * NAN),
     "svd": lambda m: torch.linalg.svd(m.ones(3, 3) * NAN), "svdvals": lambda m: torch.linalg.svdvals(m.ones(2, 3, 3) * NAN),

@@ -51,6 +51,14 @@ def test_per_channel_with_real_zero_points(dtype):
     same(torch.quantize_per_channel(x.npu(), scales.npu(), zeros.npu(), 1, dtype), expected)
 
 
+def test_flip():
+    values = torch.arange(6.0).view(2, 3)
+    for quantize in (lambda t: torch.quantize_per_tensor(t, 0.5, 1, torch.quint8),
+                     lambda t: torch.quantize_per_channel(t, torch.tensor([0.5, 1.0]), torch.tensor([0, 1]), 0, torch.qint8)):  # fmt: skip
+        npu, cpu = quantize(values.npu()).flip(1), quantize(values).flip(1)
+        assert npu.is_npu and npu.qscheme() == cpu.qscheme() and torch.equal(npu.dequantize().cpu(), cpu.dequantize())
+
+
 def test_scale_by_the_values():
     x = values(5, 5)
     same(torch.quantize_per_tensor_dynamic(x.npu(), torch.qint8, False), torch.quantize_per_tensor_dynamic(x, torch.qint8, False))

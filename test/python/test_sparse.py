@@ -28,6 +28,27 @@ def test_coalesce_sums_entries_at_the_same_place():
     assert torch.equal(npu.indices().cpu(), cpu.indices()) and torch.equal(npu.values().cpu(), cpu.values())
 
 
+def test_numbers_are_sparse_too():
+    for values in ([3.0], [1.0, 2.0], []):
+        twins = [torch.sparse_coo_tensor(torch.zeros(0, len(values), dtype=torch.int64), values, (), device=d) for d in ("npu", "cpu")]
+        npu, cpu = (t.to_dense() for t in twins)
+        assert npu.shape == () and npu.item() == cpu.item() == sum(values)
+        assert twins[0].coalesce()._nnz() == twins[1].coalesce()._nnz()
+    x, y = (torch.tensor(3.0, device=d).to_sparse() for d in ("npu", "cpu"))
+    equal(x * x + x, y * y + y)
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "bsr", "bsc"])
+def test_indices_of_compressed_tensors_can_come_in_again(dense, layout):
+    square = torch.eye(4) + torch.ones(4, 4).tril()
+    t = getattr(square.npu(), f"to_sparse_{layout}")(*[(2, 2)] * layout.startswith("b"))
+    plain = t.col_indices() if layout.endswith("r") else t.row_indices()
+    compressed = t.crow_indices() if layout.endswith("r") else t.ccol_indices()
+    again = torch.sparse_compressed_tensor(compressed, plain, t.values(), t.shape, layout=t.layout)
+    assert plain.is_contiguous()
+    equal(again.to_dense(), square)
+
+
 def test_sums_and_products(dense):
     sparse, other = dense.to_sparse(), torch.randn(6, 5)
     on_npu = dense.npu().to_sparse()
@@ -69,6 +90,23 @@ def test_sparse_gradient_of_an_embedding_bag(mode):
         return weight.grad.to_dense().cpu()
 
     torch.testing.assert_close(run("npu"), run("cpu"))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("types", [(torch.int32, torch.int64), (torch.int64, torch.int32)], ids=str)
+def test_bags_with_offsets_of_another_type(types, sparse):
+    def gradients(device, weighted):
+        weight = torch.arange(10.0, device=device).view(5, 2).requires_grad_()
+        shares = torch.arange(6.0, device=device).requires_grad_() if weighted else None
+        indices = torch.tensor([3, 1, 1, 1, 4, 0], dtype=types[0], device=device)
+        offsets = torch.tensor([0, 0, 3, 3, 6], dtype=types[1], device=device)
+        bags = torch.nn.functional.embedding_bag(indices, weight, offsets, mode="sum", sparse=sparse, per_sample_weights=shares)
+        (bags * bags).sum().backward()
+        return [weight.grad.to_dense(), *([shares.grad] if weighted else [])]
+
+    for weighted in (False, True):
+        for npu, cpu in zip(gradients("npu", weighted), gradients("cpu", weighted), strict=True):
+            equal(npu, cpu)
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float16, torch.complex64])

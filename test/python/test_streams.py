@@ -171,7 +171,7 @@ def test_wrong_arguments_are_errors_not_crashes(method):
 
 
 def test_streams_and_events_take_attributes():
-    for thing in (torch.npu.Stream(), torch.npu.current_stream(), torch.npu.Event(), torch.npu.Event(external=True)):
+    for thing in (torch.npu.Stream(), torch.npu.current_stream(), torch.npu.Event(), torch.npu.Event(blocking=True)):
         thing.name = "mine"
         assert thing.name == "mine"
         assert weakref.ref(thing)() is thing

@@ -283,3 +283,24 @@ def test_types_without_a_number_in_the_abi_are_refused_and_printed(dtype):
     assert a.half().tolist() == [1, 2, 4]
     assert a[::2].half().tolist() == [1, 4]
     assert torch.tensor([1.0, 3.0], device="npu").to(dtype).cpu().half().tolist() == [1, 3]
+
+
+def test_arange_into_memory_of_another_shape():
+    for make in (lambda d: torch.zeros(4, 3, device=d).t(), lambda d: torch.zeros(2, 3, 4, device=d)[:, :, 1:3]):
+        npu, cpu = make("npu"), make("cpu")
+        torch.arange(0, 12, out=npu)
+        torch.arange(0, 12, out=cpu)
+        assert torch.equal(npu.cpu(), cpu)
+
+
+def test_places_of_a_tensor_are_written_on_its_card():
+    with pytest.raises(RuntimeError, match="on the same device"):
+        torch.nonzero(torch.ones(2, device="npu"), out=torch.empty(0, dtype=torch.int64))
+
+
+def test_masks_of_bytes_are_deprecated():
+    x, mask = torch.arange(4.0, device="npu"), torch.tensor([1, 0, 1, 0], dtype=torch.uint8, device="npu")
+    with pytest.warns(UserWarning, match="uint8 is now deprecated"):
+        x[mask] = 9.0
+    with pytest.warns(UserWarning, match="uint8 is now deprecated"):
+        assert x[mask].tolist() == [9, 9]

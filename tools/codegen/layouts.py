@@ -15,10 +15,11 @@ from torchgen.gen import parse_native_yaml
 from torchgen.model import DispatchKey
 
 LAYOUTS = ("Sparse", "SparseCsr", "NestedTensor", "Quantized")
-# Kernels that have loops of the CPU and CUDA in their body; csrc/ops/layouts/nested.cpp and sparse_entries.cpp have their own.
+# Kernels that have loops of the CPU and CUDA in their body; nested.cpp, sparse_entries.cpp and quantized.cpp of csrc/ops/layouts have their own.
 EXCLUDED = {
     "NestedTensor": {"native_layer_norm", "native_layer_norm_backward"},
     "Sparse": {"sparse_mask", "_sparse_mask_projection"},
+    "Quantized": {"flip"},
 }
 # Layouts for which torch has default kernels, made for dense tensors, in front of a fallback.
 FALLS_BACK = {"SparseCsr", "Quantized"}

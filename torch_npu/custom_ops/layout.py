@@ -3,6 +3,7 @@
 import torch
 from torch.nn.functional import conv2d, conv3d, conv_transpose2d, conv_transpose3d, linear, pad
 
+from torch_npu import _C
 from torch_npu.custom_ops import refuse
 
 
@@ -107,8 +108,13 @@ def npu_linear_backward(grad, input, weight):
     return (rows.mm(weight).view(*grad.shape[:-1], weight.shape[1]), rows.t().mm(input.reshape(-1, input.shape[-1])))
 
 
-def npu_prefetch(self, dependency, max_size, offset=0):
-    """A hint; nothing is computed."""
+def npu_prefetch(input, dependency, max_size, offset=0):
+    """A hint: at most max_size bytes of input's memory, from offset on, are brought into the card's cache, which softnpu has none of.
+
+    Behind the work of the current stream, which made `dependency`.
+    """
+    if type(input) is torch.Tensor and not torch._is_functional_tensor(input) and input.device.type != "meta":  # else it is traced
+        _C.prefetch(input, max_size, offset)
 
 
 def npu_sign_bits_pack(self, size):

@@ -28,7 +28,7 @@ class Event(_C.Event):
 
     A point in the work of a stream: to wait for, to order streams by, or to measure time with. `blocking` is accepted for
     compatibility: a waiting thread always sleeps. With `interprocess` the event can be given to other processes (docs/sharing.md), and has
-    no time. `external` changes nothing: an event that graphs share with the rest of the world is an ExternalEvent.
+    no time. `external` is refused: an event that graphs share with the rest of the world is an ExternalEvent.
     """
 
 

@@ -151,6 +151,8 @@ void check_index_put(const Tensor& self, at::IOptTensorListRef indices, const Te
     const bool mask = is_mask(*index);
     TORCH_CHECK_INDEX(mask || type == at::kLong || type == at::kInt,
                       "tensors used as indices must be long, int, byte or bool tensors");
+    if (type == at::kByte)
+      TORCH_WARN("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.");
     apart |= gap;
     any = true;
     if (!mask) {

@@ -111,4 +111,12 @@ void check_ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, boo
 
 void check_no_overlap(const Tensor& out) { at::assert_no_internal_overlap(out); }
 
+void check_segments(const Tensor& data, const std::optional<Tensor>& lengths, int64_t axis, bool is_unchecked) {
+  if (is_unchecked || !lengths.has_value() || !lengths->defined() || lengths->numel() == 0) return;
+  const int64_t places = data.size(axis);
+  TORCH_CHECK(lengths->min().item<int64_t>() >= 0, "lengths contains negative value!");
+  TORCH_CHECK(lengths->sum(-1).eq(places).all().item<bool>(), "Expected all rows of lengths along axis ",
+              lengths->dim() - 1, " to sum to ", places, ", the size of data there, when !unsafe.");
+}
+
 }  // namespace npu::ops

@@ -26,4 +26,7 @@ void check_masked_fill(const Tensor& self, const Tensor& mask, const Tensor& val
 void check_ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool left);
 void check_no_overlap(const Tensor& out);
 
+// Lengths of segments, unless `is_unchecked`: waits for the card.
+void check_segments(const Tensor& data, const std::optional<Tensor>& lengths, int64_t axis, bool is_unchecked);
+
 }  // namespace npu::ops

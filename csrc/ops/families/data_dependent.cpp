@@ -30,6 +30,8 @@ Tensor find_nonzero(const Tensor& self) {
 Tensor& nonzero_out(const Tensor& self, Tensor& out) {
   TORCH_CHECK(out.scalar_type() == at::kLong, "nonzero: Expected out tensor to have scalar type Long but got ",
               out.scalar_type());
+  TORCH_CHECK(self.device() == out.device(), "nonzero: expected self and out to be on the same device, but got out on ",
+              out.device(), " and self on ", self.device());
   return write_out(out, find_nonzero(self));
 }
 
@@ -132,8 +134,9 @@ std::tuple<Tensor, Tensor> unique_values(const Tensor& self, bool /*sorted*/, bo
 }
 
 void check_unique_dim(const Tensor& self, int64_t dim) {
-  TORCH_CHECK(self.numel() > 0 || self.size(dim) == 0,
-              "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+  for (int64_t other = 0; other < self.dim(); other++)
+    TORCH_CHECK(self.size(other) > 0 || other == dim,
+                "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
 }
 
 Three unique_dim(const Tensor& self, int64_t dim, bool sorted, bool return_inverse, bool) {

@@ -19,8 +19,8 @@ Four embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& of
                    int64_t padding_idx) {
   CardGuard guard(weight);
   check_same_device("embedding_bag", {&weight, &indices, &offsets});
-  TORCH_CHECK(indices.dim() == 1 && offsets.dim() == 1, "input and offsets have to be 1D Tensors, but got ",
-              indices.dim(), "D and ", offsets.dim(), "D");
+  TORCH_CHECK(indices.dim() == 1, "input has to be a 1D or 2D Tensor, but got Tensor of dimension ", indices.dim());
+  TORCH_CHECK(offsets.dim() == 1, "offsets has to be a 1D Tensor, but got Tensor of dimension ", offsets.dim());
   TORCH_CHECK(weight.dim() == 2, "weight has to be a 2D Tensor, but got Tensor of dimension ", weight.dim());
   const auto type = promote(indices, offsets);
   TORCH_CHECK(type == at::kLong || type == at::kInt, "expected indices and offsets of type int32 or int64, got ",
@@ -39,9 +39,10 @@ Tensor embedding_bag_dense_backward(const Tensor& grad, const Tensor& indices, c
                                     bool scale_grad_by_freq, int64_t mode, const Optional& per_sample_weights,
                                     int64_t padding_idx) {
   CardGuard guard(grad);
+  const auto type = promote(indices, offset2bag);
   auto out = empty({num_weights, grad.size(1)}, grad.scalar_type());
-  NPU_EXEC(softnpuEmbeddingBagBackward, grad, indices, offset2bag, bag_size, max_indices, num_weights,
-           scale_grad_by_freq, mode, per_sample_weights, padding_idx, out);
+  NPU_EXEC(softnpuEmbeddingBagBackward, grad, indices.to(type), offset2bag.to(type), bag_size.to(type),
+           max_indices.to(type), num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx, out);
   return out;
 }
 
@@ -49,9 +50,11 @@ Tensor embedding_bag_backward(const Tensor& grad, const Tensor& indices, const T
                               const Tensor& offset2bag, const Tensor& bag_size, const Tensor& max_indices,
                               int64_t num_weights, bool scale_grad_by_freq, int64_t mode, bool sparse,
                               const Optional& per_sample_weights, int64_t padding_idx) {
+  const auto type = promote(indices, offset2bag);
   if (sparse)
-    return at::_embedding_bag_sparse_backward(grad, indices, offsets, offset2bag, bag_size, num_weights,
-                                              scale_grad_by_freq, mode, per_sample_weights, padding_idx);
+    return at::_embedding_bag_sparse_backward(grad, indices.to(type), offsets.to(type), offset2bag.to(type),
+                                              bag_size.to(type), num_weights, scale_grad_by_freq, mode,
+                                              per_sample_weights, padding_idx);
   return embedding_bag_dense_backward(grad, indices, offset2bag, bag_size, max_indices, num_weights, scale_grad_by_freq,
                                       mode, per_sample_weights, padding_idx);
 }
@@ -59,8 +62,10 @@ Tensor embedding_bag_backward(const Tensor& grad, const Tensor& indices, const T
 Tensor per_sample_weights_backward(const Tensor& grad, const Tensor& weight, const Tensor& indices,
                                    const Tensor& offsets, const Tensor& offset2bag, int64_t mode, int64_t padding_idx) {
   CardGuard guard(grad);
+  const auto type = promote(indices, offset2bag);
   auto out = empty({indices.size(0)}, grad.scalar_type());
-  NPU_EXEC(softnpuEmbeddingBagWeightsBackward, grad, weight, indices, offsets, offset2bag, mode, padding_idx, out);
+  NPU_EXEC(softnpuEmbeddingBagWeightsBackward, grad, weight, indices.to(type), offsets.to(type), offset2bag.to(type),
+           mode, padding_idx, out);
   return out;
 }
 

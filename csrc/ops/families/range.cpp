@@ -31,7 +31,7 @@ Tensor& arange_out(const c10::Scalar& start, const c10::Scalar& end, const c10::
     out.resize_({size});
   }
   if (size == 0) return out;
-  auto target = out.is_contiguous() ? out : empty({size}, out.scalar_type());
+  auto target = out.is_contiguous() ? out : empty(out.sizes(), out.scalar_type());
   NPU_EXEC(aclnnArange, start, end, step, target);
   if (!target.is_same(out)) out.copy_(target);
   return out;

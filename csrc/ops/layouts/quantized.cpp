@@ -114,6 +114,13 @@ Tensor& copy_(Tensor& self, const Tensor& src, bool non_blocking) {
   return self;
 }
 
+// Scales stay where they are, also those of channels.
+Tensor flip(const Tensor& self, at::IntArrayRef dims) {
+  const auto result = at::empty_like(self);
+  integers(result).copy_(integers(self).flip(dims));
+  return result;
+}
+
 }  // namespace
 
 NPU_REGISTER(quantized) {
@@ -131,6 +138,7 @@ NPU_REGISTER(quantized) {
   reg_as(kQuantized, "aten::int_repr", "", &int_repr);
   reg_as(kQuantized, "aten::copy_", "", &copy_);
   reg_as(kQuantized, "aten::_copy_from", "", &copy_from);
+  reg_as(kQuantized, "aten::flip", "", &flip);
 }
 
 }  // namespace npu::ops

@@ -1,6 +1,7 @@
 // Sparse tensors, where upstream has a kernel for each device: all are composed of operators on indices and values.
 // What upstream shares between devices is registered by tools/codegen/layouts.py.
 #include <ATen/ATen.h>
+#include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/SparseTensorUtils.h>
 #include <ATen/ops/_to_sparse_bsc_native.h>
@@ -25,14 +26,16 @@ Tensor coo(const Tensor& indices, const Tensor& values, at::IntArrayRef sizes, b
 }
 
 Tensor flatten(const Tensor& indices, at::IntArrayRef sizes) {
-  auto flat = indices[0];
+  auto flat = indices.size(0) == 0 ? at::zeros({indices.size(1)}, indices.options()) : indices[0];
   for (int64_t d = 1; d < indices.size(0); d++) flat = flat * sizes[d] + indices[d];
   return flat;
 }
 
 Tensor coalesce(const Tensor& self) {
   const auto indices = self._indices(), values = self._values();
-  if (self._nnz() < 2 || self.sparse_dim() == 0) return coo(indices, values, self.sizes(), true);
+  if (self._nnz() < 2) return coo(indices, values, self.sizes(), true);
+  if (self.sparse_dim() == 0)
+    return coo(indices.narrow(1, 0, 1), values.sum(0, true, values.scalar_type()), self.sizes(), true);
   auto [places, entry, counts] = at::_unique2(flatten(indices, self.sizes()), /*sorted=*/true, /*return_inverse=*/true);
   auto sizes = values.sizes().vec();
   sizes[0] = places.size(0);
@@ -79,6 +82,15 @@ Tensor to_sparse_coo(const Tensor& self, int64_t sparse_dim) {
   return with_dense_indices(at::native::dense_to_sparse(self, sparse_dim));
 }
 
+// The same for compressed rows or columns, whose indices upstream requires to be dense when they come in again.
+template <auto kConvert, class... Args>
+Tensor to_compressed(const Tensor& self, Args... args) {
+  const Tensor t = kConvert(self, args...);
+  const auto [compressed, plain] = at::sparse_csr::getCompressedPlainIndices(t);
+  if (plain.is_contiguous()) return t;
+  return at::_sparse_compressed_tensor_unsafe(compressed, plain.contiguous(), t.values(), t.sizes(), t.options());
+}
+
 // For results of fallback.cpp.
 Tensor copy_from_and_resize(const Tensor& self, const Tensor& dst) {
   auto out = dst;
@@ -91,6 +103,7 @@ Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha) {
     const auto source = other.coalesce();
     auto sum = self.to(dtype, /*non_blocking=*/false, /*copy=*/true).contiguous();
     if (source._nnz() == 0) return sum;
+    if (source.sparse_dim() == 0) return sum.add_(source._values().select(0, 0).mul(alpha).to(dtype));
     c10::List<std::optional<Tensor>> at_places;
     for (auto& row : source._indices().unbind(0)) at_places.push_back(row);
     return sum.index_put_(at_places, source._values().mul(alpha).to(dtype), /*accumulate=*/true);
@@ -110,7 +123,14 @@ Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha) {
   return self.is_coalesced() && other.is_coalesced() ? coalesce(both) : both;
 }
 
+void check_holds(const Tensor& out, const Tensor& self, const Tensor& other, const char* op) {
+  const auto dtype = at::result_type(self, other);
+  TORCH_CHECK(c10::canCast(dtype, out.scalar_type()), "Can't convert result type ", dtype, " to output ",
+              out.scalar_type(), " in ", op, " operation");
+}
+
 Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
+  check_holds(out, self, other, "add");
   CardGuard guard(out);
   const auto result = npu::ops::add(self, other, alpha);
   if (out.is_sparse()) return replace(out, result);
@@ -118,12 +138,14 @@ Tensor& add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Te
 }
 
 Tensor at_entries(const Tensor& dense, const Tensor& sparse) {
+  if (sparse.sparse_dim() == 0) return dense.expand(sparse.sizes()).unsqueeze(0).expand_as(sparse._values());
   c10::List<std::optional<Tensor>> at_places;
   for (auto& row : sparse._indices().unbind(0)) at_places.push_back(row);
   return sparse._nnz() == 0 ? at::empty_like(sparse._values()) : dense.expand(sparse.sizes()).index(at_places);
 }
 
 Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
+  check_holds(out, self, other, "mul");
   CardGuard guard(out);
   const auto& sparse = self.is_sparse() ? self : other;
   const auto& factor = self.is_sparse() ? other : self;
@@ -293,10 +315,12 @@ Tensor& sampled_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& 
 NPU_REGISTER(sparse) {
   manual("aten::_to_sparse", "", &to_sparse);
   manual("aten::_to_sparse", "sparse_dim", &to_sparse_coo);
-  manual("aten::_to_sparse_csr", "", &at::native::dense_to_sparse_csr);
-  manual("aten::_to_sparse_csc", "", &at::native::dense_to_sparse_csc);
-  manual("aten::_to_sparse_bsr", "", &at::native::dense_to_sparse_bsr);
-  manual("aten::_to_sparse_bsc", "", &at::native::dense_to_sparse_bsc);
+  manual("aten::_to_sparse_csr", "", &to_compressed<&at::native::dense_to_sparse_csr, std::optional<int64_t>>);
+  manual("aten::_to_sparse_csc", "", &to_compressed<&at::native::dense_to_sparse_csc, std::optional<int64_t>>);
+  manual("aten::_to_sparse_bsr", "",
+         &to_compressed<&at::native::dense_to_sparse_bsr, at::IntArrayRef, std::optional<int64_t>>);
+  manual("aten::_to_sparse_bsc", "",
+         &to_compressed<&at::native::dense_to_sparse_bsc, at::IntArrayRef, std::optional<int64_t>>);
   manual("aten::_spdiags", "", &spdiags);
   manual("aten::_validate_compressed_sparse_indices", "", &validate_compressed);
   constexpr auto kCoo = c10::DispatchKey::SparsePrivateUse1, kCompressed = c10::DispatchKey::SparseCsrPrivateUse1;
