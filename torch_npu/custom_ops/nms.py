@@ -59,6 +59,9 @@ def npu_batch_nms(self, scores, score_threshold, iou_threshold, max_size_per_cla
     """(boxes, scores, classes, how many) per image, of boxes [batch, n, classes or 1, 4] and scores [batch, n, classes]."""
     if change_coordinate_frame or transpose_box:
         raise NotImplementedError("npu_batch_nms does not support change_coordinate_frame and transpose_box")
+    if self.shape[0] == 0:
+        own = scores.new_zeros(0, max_total_size)
+        return self.new_zeros(0, max_total_size, 4), own, own.clone(), own.new_zeros(0, dtype=torch.int32)
     results = [_one_image(b, s, score_threshold, iou_threshold, max_size_per_class, max_total_size) for b, s in zip(self, scores)]
     return tuple(torch.stack(parts) for parts in zip(*results))
 
