@@ -8,11 +8,11 @@ from torch_npu.custom_ops.boxes import overlap
 @torch.library.custom_op("npu::_fused_survivors", mutates_args=())
 def _survivors(covers: torch.Tensor, among: torch.Tensor) -> torch.Tensor:
     """An operator of its own: how often it iterates depends on the boxes, which a compiled graph cannot follow."""
-    keep = among.clone()
+    keep = among
     while True:
         following = among & ~(covers & keep.unsqueeze(1)).any(0)
         if torch.equal(following, keep):
-            return keep
+            return following  # not an argument
         keep = following
 
 
