@@ -5,9 +5,10 @@ import re
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-# What only a task can find out: a number in a tensor leads outside, or says other sizes than there are.
+# What only a task can find out: a number in a tensor leads outside, or says other sizes than there are. With TASK_QUEUE_ENABLE=2
+# refusals come as late.
 OF_NUMBERS = re.compile(r"has the number|out of bounds|out of range|adds? up to|negative|there are \d+|names? a token|are not as many|"
-                        r"actual_seq|fewer than the \d+ rows|dimension size")
+                        r"actual_seq|fewer than the \d+ rows|dimension size|refused its arguments")
 
 
 def with_rows(case, count):
