@@ -32,3 +32,15 @@ def test_double_precision(case):
     for a, e in zip(actual, expected):
         if isinstance(e, torch.Tensor):  # some references are loops over Python's numbers, which end in float32
             assert_close(a.to(e.dtype), e)
+
+
+# They iterate until nothing changes, which fake tensors cannot show.
+TRACED = {"npu_batch_nms", "npu_nms_with_mask"}
+
+
+@pytest.mark.parametrize("case", {case.op: case for case in reversed(OF_COMPOSITIONS)}.values(), ids=str)
+def test_opcheck(case):
+    """Tracing takes a second each, and is upstream's for what is composed of its operators."""
+    args, kwargs = to("npu", (case.args, case.kwargs))
+    checks = ["test_schema", "test_faketensor", *(["test_aot_dispatch_dynamic"] if case.op in TRACED else [])]
+    torch.library.opcheck(operator(case.op), args, kwargs, test_utils=checks)

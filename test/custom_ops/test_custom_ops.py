@@ -101,22 +101,37 @@ def test_result(case):
             assert a == e
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.grad], ids=str)
-def test_gradients(case):
-    def gradients(device, function):
-        args = list(to(device, case.args))
-        for i in case.grad:
-            args[i].requires_grad_()
-        first = outputs(function(*args, **to(device, case.kwargs)))[case.through]
-        seed = torch.randn(first.shape, generator=torch.Generator().manual_seed(0)).to(device, first.dtype)
-        return torch.autograd.grad(first, [args[i] for i in case.grad], seed)
+WITH_GRADIENTS = [case for case in CASES if case.grad]
 
+
+def a_gradient(result):
+    return torch.randn(result.shape, generator=torch.Generator().manual_seed(0)).to(result.device, result.dtype)
+
+
+def of_a_sum(result):
+    """One number for all of the result, as sum().backward() gives it."""
+    return torch.full((), 0.5, dtype=result.dtype, device=result.device).expand(result.shape)
+
+
+def gradients(case, function, args, kwargs, given):
+    args = list(args)
+    for i in case.grad:
+        args[i].requires_grad_()
+    first = outputs(function(*args, **kwargs))[case.through]
+    return torch.autograd.grad(first, [args[i] for i in case.grad], given(first))
+
+
+@pytest.mark.parametrize("given", [a_gradient, of_a_sum])
+@pytest.mark.parametrize("case", WITH_GRADIENTS, ids=str)
+def test_gradients(case, given):
     if case.op in ("npu_iou", "npu_ptiou"):
         reference = operator(case.op)  # the loop has no gradient; the same composition on the CPU has torch's
     else:
         reference = case.reference
-    for actual, expected in zip(gradients("npu", operator(case.op)), gradients("cpu", reference)):
-        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-5)
+    actual, expected = (gradients(case, function, *to(device, (case.args, case.kwargs)), given)
+                        for device, function in (("npu", operator(case.op)), ("cpu", reference)))
+    for a, e in zip(actual, expected):
+        torch.testing.assert_close(a.cpu(), e, rtol=1e-4, atol=1e-5)
 
 
 # Their results depend on values, or on a storage that a meta tensor does not have.

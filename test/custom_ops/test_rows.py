@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "ops")]
 
 import counters  # noqa: E402
-from test_custom_ops import CASES, MORE, called, check_strided, operator, outputs, to  # noqa: E402
+from test_custom_ops import CASES, MORE, a_gradient, called, check_strided, gradients, operator, outputs, to  # noqa: E402
 
 ROWS = {name.removeprefix("npu::") for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")
         if name.startswith("npu::") and not name.startswith("npu::_fused_")}
@@ -50,6 +50,17 @@ def test_short_floating_types_are_rounded_once(case, dtype):
     for a, e in zip(actual, expected):
         if isinstance(e, torch.Tensor) and e.is_floating_point():
             torch.testing.assert_close(a.cpu().float(), e.float(), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("case", [case for case in OF_ROWS if case.grad], ids=str)
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_gradients_in_short_floating_types(case, dtype):
+    """Rounded in the result, in the gradient that is given and in the one that is made."""
+    args, kwargs = cast((case.args, case.kwargs), dtype)
+    actual = gradients(case, operator(case.op), *to("npu", (args, kwargs)), a_gradient)
+    expected = gradients(case, case.reference, *widened((args, kwargs)), a_gradient)
+    for a, e in zip(actual, expected):
+        torch.testing.assert_close(a.cpu().float(), e, rtol=4 * TOLERANCE[dtype], atol=4 * TOLERANCE[dtype])
 
 
 def widened(tree):

@@ -11,6 +11,8 @@ aten = torch.ops.aten
 
 def _convolution(grad, input, weight, stride, padding, dilation, groups, mask, output_padding=None):
     """(input, weight, bias); output_padding makes it a transposed one."""
+    if len(devices := {str(t.device) for t in (grad, input, weight)}) > 1:
+        raise RuntimeError(f"Expected all tensors to be on the same device, but the gradient, input and weight are on {sorted(devices)}")
     transposed = output_padding is not None
     channels = weight.shape[1] * groups if transposed else weight.shape[0]
     return aten.convolution_backward(grad, input, weight, [channels], stride, padding, dilation, transposed,

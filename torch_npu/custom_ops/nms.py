@@ -1,9 +1,24 @@
 """Non-maximum suppression."""
 
 import torch
-from torch._subclasses.fake_tensor import is_fake
 
 from torch_npu.custom_ops.boxes import overlap
+
+
+@torch.library.custom_op("npu::_fused_survivors", mutates_args=())
+def _survivors(covers: torch.Tensor, among: torch.Tensor) -> torch.Tensor:
+    """An operator of its own: how often it iterates depends on the boxes, which a compiled graph cannot follow."""
+    keep = among
+    while True:
+        following = among & ~(covers & keep.unsqueeze(1)).any(0)
+        if torch.equal(following, keep):
+            return following  # not an argument
+        keep = following
+
+
+@_survivors.register_fake
+def _(covers, among):
+    return torch.empty_like(among)
 
 
 def survivors(boxes, threshold: float, among=None):
@@ -13,15 +28,7 @@ def survivors(boxes, threshold: float, among=None):
     the longest chain of suppressions, far fewer than there are boxes.
     """
     covers = (overlap(boxes.unsqueeze(1), boxes)[0] > threshold).triu(1)
-    among = torch.ones(boxes.shape[0], dtype=torch.bool, device=boxes.device) if among is None else among
-    keep = among
-    if boxes.is_meta or is_fake(boxes):
-        return keep
-    while True:
-        following = among & ~(covers & keep.unsqueeze(1)).any(0)
-        if torch.equal(following, keep):
-            return keep
-        keep = following
+    return _survivors(covers, torch.ones(boxes.shape[0], dtype=torch.bool, device=boxes.device) if among is None else among)
 
 
 def npu_nms_with_mask(input, iou_threshold):
@@ -52,6 +59,9 @@ def npu_batch_nms(self, scores, score_threshold, iou_threshold, max_size_per_cla
     """(boxes, scores, classes, how many) per image, of boxes [batch, n, classes or 1, 4] and scores [batch, n, classes]."""
     if change_coordinate_frame or transpose_box:
         raise NotImplementedError("npu_batch_nms does not support change_coordinate_frame and transpose_box")
+    if self.shape[0] == 0:
+        own = scores.new_zeros(0, max_total_size)
+        return self.new_zeros(0, max_total_size, 4), own, own.clone(), own.new_zeros(0, dtype=torch.int32)
     results = [_one_image(b, s, score_threshold, iou_threshold, max_size_per_class, max_total_size) for b, s in zip(self, scores)]
     return tuple(torch.stack(parts) for parts in zip(*results))
 
