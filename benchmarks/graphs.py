@@ -18,12 +18,15 @@ from torch import nn
 
 import torch_npu  # noqa: F401
 
+OPERATORS, MOST_NANOSECONDS = 100, 200  # of the chain; for each of them in a replay
+clock = time.perf_counter
+
 
 class Chain(nn.Module):
-    """100 small operators."""
+    """Small operators."""
 
     def forward(self, x):
-        for _ in range(100):
+        for _ in range(OPERATORS):
             x = x + 1
         return x
 
@@ -71,7 +74,7 @@ class LSTM(nn.LSTM):
 
 # name, network, shape of its input, whether it trains, the least that eager : replay must be
 CASES = [
-    ("100 small operators", Chain, (8,), False, None),
+    (f"{OPERATORS} small operators", Chain, (8,), False, None),
     ("MLP, batch 1, inference", mlp, (1, 64), False, 3.0),
     ("MLP, batch 1, training", mlp, (1, 64), True, 3.0),
     ("decoder, one token", Decoder, (1, 1, 64), False, 3.0),
@@ -120,11 +123,11 @@ def reserved() -> float:
 
 
 def slice_of(function, count: int) -> float:
-    start = time.perf_counter()
+    start = clock()
     for _ in range(count):
         function()
     torch.npu.synchronize()
-    return (time.perf_counter() - start) / count * 1e6
+    return (clock() - start) / count * 1e6
 
 
 def measure(name, make, shape, trains, must, rounds):
@@ -155,12 +158,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--cpu-time", action="store_true", help="of the process, for a busy machine, with one thread")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    global clock
+    if options.cpu_time:
+        clock = time.process_time
     print(f"threads {options.threads}, task queue level {torch.npu.get_task_queue_enable()}, µs per step")
     rows = [measure(*case, options.rounds) for case in CASES]
     print(table(rows, ("step", "bit for bit", "replay", "eager npu", "eager CPU", "eager : replay", "CPU : replay", "MB, eager / graph",
                        "must", "")))
+    nanoseconds = float(rows[0][2]) / OPERATORS * 1000
+    print(f"a small operator of a replay: {nanoseconds:.0f} ns, must {MOST_NANOSECONDS}, "
+          f"{'met' if nanoseconds <= MOST_NANOSECONDS else 'MISSED'}")
 
 
 if __name__ == "__main__":

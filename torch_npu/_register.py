@@ -13,7 +13,7 @@ from torch_npu._after_import import after_import
 
 def register() -> None:
     torch.utils.rename_privateuse1_backend("npu")
-    from torch_npu import _fallback_modules, _grad_scaler, _printing, _torchvision, custom_ops, npu
+    from torch_npu import _captured_steps, _fallback_modules, _grad_scaler, _printing, _torchvision, custom_ops, npu
 
     torch._register_device_module("npu", npu)
     from torch_npu.multiprocessing import reductions
@@ -31,6 +31,7 @@ def register() -> None:
         torch.cuda._lazy_init = _point_to_npu(torch.cuda._lazy_init)
     _printing.register(torch._tensor_str)
     _grad_scaler.register(torch.amp.GradScaler)
+    _captured_steps.register()
     for cls in (torch.Tensor, torch.nn.Parameter):
         ForkingPickler.register(cls, reductions.reduce_tensor)
     ForkingPickler.register(npu.Event, reductions.reduce_event)
@@ -40,6 +41,7 @@ def register() -> None:
     _fallback_modules.register()
     after_import("torch._dynamo.device_interface", _register_interface)
     after_import("torch._dynamo", _register_rules)
+    after_import("torch._functorch._aot_autograd.utils", _register_recomputation)
     after_import("torch._inductor.codegen.common", _register_inductor)
     after_import("torch._inductor.compile_fx", _wrap_inductor)
     after_import("torch.nn.attention.flex_attention", _allow_flex_attention)
@@ -78,6 +80,11 @@ def _register_rules(dynamo) -> None:
     from torch_npu.dynamo import rules
 
     rules.register()
+
+
+def _register_recomputation(utils) -> None:
+    """Random numbers of checkpointed activations, which a compiled backward pass draws again."""
+    utils.register_graphsafe_rng_device_type("npu")
 
 
 def _register_inductor(common) -> None:

@@ -44,8 +44,8 @@ def test_launches_are_calls_that_make_memory(function, number):
     assert found == [number]
 
 
-@pytest.mark.parametrize("launches, small", [(3, True), (4, False)])
-def test_few_launches_are_not_captured(launches, small):
+@pytest.mark.parametrize("launches, trains, small", [(3, False, True), (4, False, False), (11, True, True), (12, True, False)])
+def test_few_launches_are_not_captured(launches, trains, small):
     def function(x):
         for _ in range(launches):
             x = x.sin()
@@ -53,11 +53,11 @@ def test_few_launches_are_not_captured(launches, small):
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        compiled, x = torch.compile(function, backend=backend.npu), npu(3)
+        compiled, x = torch.compile(function, backend=backend.npu), npu(3).requires_grad_(trains)
         for _ in range(3):
             assert torch.equal(compiled(x), function(x))
     assert (counters["npu"]["small graphs"] == 1) is small and (counters["npu"]["captures"] == 0) is small
-    assert any("it has fewer than 4 operators" in str(w.message) for w in said) is small
+    assert any(f"it has fewer than {12 if trains else 4} operators" in str(w.message) for w in said) is small
 
 
 def test_options_are_refused_by_name():

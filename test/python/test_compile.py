@@ -12,7 +12,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 def network():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 2)).npu()
+    return nn.Sequential(*(part for _ in range(4) for part in (nn.Linear(8, 8), nn.LayerNorm(8), nn.GELU())), nn.Linear(8, 2)).npu()
 
 
 def gradients(function, net, x):

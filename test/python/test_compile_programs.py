@@ -27,7 +27,8 @@ def fresh():
 
 
 def network():
-    return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 8), nn.Tanh(), nn.Linear(8, 4)).npu()
+    middle = (part for _ in range(4) for part in (nn.Linear(16, 16), nn.GELU()))
+    return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), *middle, nn.Linear(16, 8), nn.Tanh(), nn.Linear(8, 4)).npu()
 
 
 def twins():
@@ -184,6 +185,45 @@ def test_checkpointed_activations():
         compiled(x).square().mean().backward()
         twin(x).square().mean().backward()
     same_gradients(net, twin)
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_checkpointed_activations_draw_the_same_again(small):
+    """The backward pass drops what the forward pass dropped, also where several forward passes come before their backward passes."""
+    from torch.utils.checkpoint import checkpoint
+
+    def noisy(x):
+        return F.dropout(x if small else x * 2 * 0.5 + 0, 0.4)
+
+    compiled = torch.compile(lambda x: checkpoint(noisy, x, use_reentrant=False))
+    seen = set()
+    for _ in range(ROUNDS):
+        inputs = [torch.ones(64, device="npu", requires_grad=True) for _ in range(2)]
+        results = [compiled(x) for x in inputs]
+        for x, y in reversed(list(zip(inputs, results, strict=True))):
+            y.sum().backward()
+            assert torch.equal(x.grad, y.detach())
+            seen.add(tuple(y.tolist()))
+    assert len(seen) == 2 * ROUNDS
+    if not small:
+        assert replays() > ROUNDS
+
+
+def test_functions_that_are_transformed():
+    """torch.func's tensors wrap others; a chain that looks like a fused operator's is not one under vmap."""
+    from torch.func import grad, vmap
+
+    def norm(x, weight):
+        return weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+    def function(x, weight):
+        return vmap(norm, (0, None))(x, weight), vmap(grad(lambda row: (norm(row, weight) * row.sin()).sum()))(x)
+
+    compiled = torch.compile(function)
+    for _ in range(4):
+        x, weight = batch(), torch.rand(8).npu()
+        for one, other in zip(compiled(x, weight), function(x, weight), strict=True):
+            close(one, other)
 
 
 def changes_its_argument(x):

@@ -111,6 +111,19 @@ def test_training_steps_equal_eager_ones(name, optimizer):
         assert torch.equal(a, b)
 
 
+def test_an_optimiser_that_counts_its_steps_on_the_host_is_refused():
+    parameter = torch.ones(3, device="npu", requires_grad=True)
+    parameter.grad = torch.ones(3, device="npu")
+    for options in ({}, {"capturable": True}, {"fused": True}):
+        optimizer = torch.optim.Adam([parameter], **options)
+        optimizer.step()
+        if options:
+            capture(optimizer.step)
+        else:
+            with pytest.raises(RuntimeError, match="Attempting NPU graph capture of step.* of Adam but param_groups' capturable is False"):
+                capture(optimizer.step)
+
+
 def test_amp_with_a_gradient_scaler():
     torch.manual_seed(0)
     model = torch.nn.Linear(8, 4).npu()

@@ -16,7 +16,8 @@ from torch.utils._pytree import tree_leaves
 from torch_npu.dynamo import capture
 from torch_npu.dynamo.output_code import GraphCode
 
-FEWEST_LAUNCHES = 4  # below, what AOTAutograd and the replay cost is more than what the operators do
+# Below, a replay costs more than what the operators do. What AOTAutograd puts around the two graphs of a training step costs a lot more.
+FEWEST_LAUNCHES, FEWEST_LAUNCHES_IN_TRAINING = 4, 12
 
 
 def npu(model: torch.fx.GraphModule, inputs: Sequence[Any], **options) -> Callable:
@@ -46,9 +47,11 @@ def compile_fused(model: torch.fx.GraphModule, inputs: Sequence[Any], *, capture
     from torch_npu.dynamo import fusions
 
     fusions.apply(model)
-    if launches(model.graph) < FEWEST_LAUNCHES:
+    trains = torch.is_grad_enabled() and any(isinstance(value, torch.Tensor) and value.requires_grad for value in inputs)
+    fewest = FEWEST_LAUNCHES_IN_TRAINING if trains else FEWEST_LAUNCHES
+    if launches(model.graph) < fewest and not _has_bodies(model.graph):
         capture.count("small graphs")
-        capture.say(f"it has fewer than {FEWEST_LAUNCHES} operators, which cost less than a replay")
+        capture.say(f"it has fewer than {fewest} operators, which cost less than a replay")
         return model.forward
     return compile_graph(model, inputs, captures=captures)
 
@@ -116,18 +119,31 @@ def _needs_no_wrapper(metadata: Any) -> bool:
                 or metadata.num_graphsafe_rng_states or metadata.act_input_indices or metadata.grad_enabled_mutation is not None)
 
 
+def _has_bodies(graph: torch.fx.Graph) -> bool:
+    """Whether operators of higher order, such as checkpointed activations, have graphs of their own, which AOTAutograd knows to run."""
+    return any(isinstance(node.target, torch._ops.HigherOrderOperator) for node in graph.nodes)
+
+
 def launches(graph: torch.fx.Graph) -> int:
     """How many calls of Dynamo's graph compute something, not views of it."""
     values = {node: node.meta.get("example_value") for node in graph.nodes}
-    made = {value.untyped_storage()._cdata for node, value in values.items()
-            if isinstance(value, torch.Tensor) and node.op == "placeholder"}
+    made = {storage for node, value in values.items() if node.op == "placeholder" for storage in _storages(value)}
     count = 0
     for node, value in values.items():
-        storages = {leaf.untyped_storage()._cdata for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)}
+        storages = _storages(value)
         if node.op.startswith("call_") and not storages <= made:
             count += 1
         made |= storages
     return count
+
+
+def _storages(value: Any) -> set[int]:
+    """Of the tensors in `value`; one of torch.func stands for the tensor that it wraps."""
+    tensors = [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+    for i, tensor in enumerate(tensors):
+        while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            tensor = tensors[i] = torch._C._functorch.get_unwrapped(tensor)
+    return {tensor.untyped_storage()._cdata for tensor in tensors}
 
 
 def change_in_place(module: torch.fx.GraphModule) -> None:

@@ -85,6 +85,8 @@ def obstacle(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str | None:
     for value in inputs:
         if isinstance(value, torch.Tensor) and value.device.type not in ("npu", "meta"):
             return f"it has an input on {value.device}"
+        if isinstance(value, torch.Generator) and value.device.type == "npu":  # of random numbers that are drawn again
+            continue
         if not isinstance(value, (torch.Tensor, torch.SymInt, int)):
             return f"it has an input of type {type(value).__name__}"
     devices = {leaf.device for node in module.graph.nodes for leaf in tree_leaves(node.meta.get("val"))
@@ -118,7 +120,8 @@ class _Captured:
     def __init__(self, module: torch.fx.GraphModule, fixed: set[int]) -> None:
         self.module, self.refused = module, False
         values = [node.meta.get("val") for node in module.graph.find_nodes(op="placeholder")]
-        self.numbers = [i for i, value in enumerate(values) if not isinstance(value, torch.Tensor)]
+        self.generators = [i for i, value in enumerate(values) if isinstance(value, torch.Generator)]
+        self.numbers = [i for i, value in enumerate(values) if not isinstance(value, (torch.Tensor, torch.Generator))]
         self.fixed = [i for i, value in enumerate(values)
                       if isinstance(value, torch.Tensor) and (i in fixed or value.device.type == "meta")]
         self.changed = changed_inputs(module.graph)
@@ -137,7 +140,7 @@ class _Captured:
         instance = self.last
         if instance is not None:
             with instance.pool.lock:
-                if instance.call.can_run(inputs):
+                if instance.can_run(inputs):
                     return self._replay(instance, inputs)
         with torch_npu.npu.device(self.card):
             pool = _pool(self.card, _C.current_stream().stream_id)
@@ -160,7 +163,8 @@ class _Captured:
         """One that reads these inputs and may run; a new one; or none, and the run is eager."""
         if self.refused or _C.is_current_stream_capturing():
             return None
-        key = (_C.current_stream().stream_id, *[inputs[i] for i in self.numbers], *[inputs[i].data_ptr() for i in self.fixed])
+        key = (_C.current_stream().stream_id, *[inputs[i] for i in self.numbers], *[inputs[i].data_ptr() for i in self.fixed],
+               *[id(inputs[i]) for i in self.generators])
         instances = self.instances.get(key, [])
         known = bool(instances)
         for instance in list(instances):
@@ -207,7 +211,8 @@ class _Instance:
     def __init__(self, graph: _Captured, inputs: list[Any], pool: _Pool) -> None:
         self.graph, self.pool = weakref.ref(graph), pool
         read = list(inputs)  # what the capture is given
-        fixed = {*graph.fixed, *graph.numbers}
+        self.generators = [(i, inputs[i]) for i in graph.generators]
+        fixed = {*graph.fixed, *graph.numbers, *graph.generators}
         fixed.update(i for i, value in enumerate(inputs) if i not in fixed and value.data_ptr() in _Instance._addresses)
         copied = [i for i in range(len(inputs)) if i not in fixed]
         for i in copied:
@@ -237,6 +242,11 @@ class _Instance:
         )
         if graph.shares_memory:
             pool.instances.add(self)
+
+    def can_run(self, inputs: list[Any]) -> bool:
+        if not self.call.can_run(inputs):
+            return False
+        return not self.generators or all(inputs[i] is generator for i, generator in self.generators)
 
     def leave_shared_memory(self) -> None:
         if (graph := self.graph()) is not None:

@@ -235,6 +235,9 @@ def _replace(fuse: Callable, match: Match, **named) -> None:
     last, graph = match.nodes[-1], match.graph
     if len({node.meta.get("npu_region") for node in match.nodes}) > 1:
         return
+    if any(torch._C._functorch.is_functorch_wrapped_tensor(leaf) for node in match.nodes for leaf in tree_leaves(_value(node))
+           if isinstance(leaf, torch.Tensor)):  # torch.func transforms the chain, and has rules for torch's operators alone
+        return
     if any(node.kwargs for node in match.nodes):  # the one spelling has none: it is another overload, and the matcher does not look
         return
     fused = fuse(last, **named)
