@@ -41,7 +41,10 @@ def environment(folder: Path) -> dict[str, str]:
     """That of a shell with the virtual environment active, and without what the caller's shell knows of a CANN or a checkout."""
     left_out = ("ASCEND_", "SOFTNPU_", "TORCH_NPU_", "TASK_QUEUE_", "PYTHON", "LD_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
-    return {**kept, "VIRTUAL_ENV": str(folder), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "WHEELS": str(WHEELS),
+    cards = FOLDER / "cards"  # their memory is not shared with what else runs here
+    cards.mkdir(mode=0o700, exist_ok=True)
+    return {**kept, "XDG_RUNTIME_DIR": str(cards), "VIRTUAL_ENV": str(folder),
+            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "WHEELS": str(WHEELS),
             "PIP_QUIET": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "HF_HUB_OFFLINE": "1", "SOFTNPU_MEMORY": "2G"}
 
 
