@@ -63,6 +63,7 @@ def test_private_cards_leave_nothing(softnpu, tmp_path):
 @pytest.mark.parametrize("arguments, sentence", [
     (("run", "--cards", 99, "--", "true"), "SOFTNPU_DEVICES='99' makes no sense; expected a number from 0 to 64"),
     (("run", "--soc", "Ascend1", "--", "true"), "SOFTNPU_SOC='Ascend1' makes no sense; expected one of Ascend910A"),
+    (("env", "--memory", "much"), "SOFTNPU_MEMORY='much' makes no sense"),
     (("info", "--memory", "much"), "SOFTNPU_MEMORY='much' makes no sense"),
     (("run", "--cards", 2), "softnpu run needs a command behind --"),
     (("info", "--", "true"), "softnpu info takes no command behind --"),

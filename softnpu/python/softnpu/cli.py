@@ -31,7 +31,6 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--hostile", type=int, metavar="SEED", help="change by chance what a card leaves open")
     group.add_argument("--asynchronous", action="store_true", default=None, help="every task runs on its stream's thread")
     group.add_argument("--threads", type=int, metavar="N", help="threads of one kernel")
-    group.add_argument("--private", action="store_true", help="cards that no other process uses; their memory is not shared with it")
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -48,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, what in (("run", "runs a command"), ("trace", "runs a command and says which operators it launched")):
         command = commands.add_parser(name, help=what, usage=f"softnpu {name} [settings] -- CMD...")
         _add_settings(command)
+        command.add_argument("--private", action="store_true", help="cards that no other process uses; their memory is not shared with it")
         if name == "trace":
             command.add_argument("--out", type=Path, metavar="FILE", help="keeps the recording, one line of JSON for each call")
             command.add_argument("--all", action="store_true", help="counts the other calls of the C ABI, too")
@@ -66,11 +66,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _chosen(options: argparse.Namespace) -> dict[str, str]:
     strict = {None: None, "1": True}.get(options.strict, options.strict)
-    changed = settings.variables(cards=options.cards, soc=options.soc, memory=options.memory, strict=strict, hostile=options.hostile,
-                                 asynchronous=options.asynchronous, threads=options.threads)
-    if options.private:
-        changed["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="softnpu-")
-    return changed
+    return settings.variables(cards=options.cards, soc=options.soc, memory=options.memory, strict=strict, hostile=options.hostile,
+                              asynchronous=options.asynchronous, threads=options.threads)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -91,6 +88,8 @@ def _enter(options: argparse.Namespace) -> None:
     """Makes the environment that of a client, and lets softnpu judge the settings before anything is started."""
     os.environ.update(_chosen(options))
     info.check_settings()
+    if options.private:
+        os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="softnpu-")
     for name, near in info.unknown_settings().items():
         print(f"softnpu: nothing reads {name}" + (f"; {near} is meant?" if near else ""), file=sys.stderr)
     os.environ.update(place.client_environment(os.environ))
@@ -156,6 +155,8 @@ def _env(options: argparse.Namespace, _: list[str]) -> int:
             raise info.Refused("env --path names a file and takes no settings; export SOFTNPU_... instead")
         print(place.sourced_file())
         return 0
+    os.environ.update(_chosen(options))
+    info.check_settings()
     changed = {**_chosen(options), **place.client_environment(os.environ)}
     print("\n".join(f"export {name}={shlex.quote(value)}" for name, value in changed.items()))
     return 0
