@@ -42,7 +42,13 @@ def is_cann(name: str) -> bool:
 
 
 def texts(library: Path) -> set[str]:
-    return {found.decode() for found in NAME.findall(library.read_bytes())}
+    """Of its constants; the names that it links stand elsewhere."""
+    sections = subprocess.run(["readelf", "-SW", library], capture_output=True, text=True, check=True).stdout
+    content, found = library.read_bytes(), set()
+    for offset, size in re.findall(r"\s\.rodata\S*\s+PROGBITS\s+\w+ (\w+) (\w+)", sections):
+        start = int(offset, 16)
+        found |= {name.decode() for name in NAME.findall(b"\0" + content[start:start + int(size, 16)])}
+    return found
 
 
 class Client:

@@ -65,5 +65,7 @@ def test_a_program_is_traced(softnpu, tmp_path):
     assert done.returncode == 5
     assert "no operators" in done.stderr and "copies: 1 host to card" in done.stderr and "1 aclrtMalloc" in done.stderr
     assert '"f":"aclrtMalloc"' in (tmp_path / "kept.jsonl").read_text()
+    softnpu("run", "--", "true", SOFTNPU_RECORD=str(tmp_path / "own"))
+    assert not (tmp_path / "own").exists()  # what softnpu itself asks of the library is not recorded
     again = softnpu("trace", "--out", "kept.jsonl", "--", "true")
     assert again.returncode == 0 and (tmp_path / "kept.jsonl").read_text() == ""  # not of both programs

@@ -10,6 +10,8 @@ import pytest
 
 from softnpu import place
 
+pytestmark = pytest.mark.slow
+
 OWN = """
 import torch, torch_npu
 assert torch.ones(2).npu().sum().item() == 2
