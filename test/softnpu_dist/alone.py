@@ -77,10 +77,10 @@ def programs(names: list[str], keep: bool):
     yield "softnpu conformance", lambda: shell("softnpu conformance", folder, FOLDER).splitlines()[1]
     for name in names:
         besides, words = PROGRAMS[name]
-        command = f"softnpu run {' '.join(words)} {HERE / 'programs' / name}.py"
+        script = f"softnpu run {' '.join(words)} {HERE / 'programs' / name}.py"
         if besides and not used:
-            shell(f"pip install {' '.join(besides)}", folder, FOLDER)
-        yield name, lambda: shell(command, folder, FOLDER)
+            script = f"pip install {' '.join(besides)}\n{script}"
+        yield name, lambda script=script: shell(script, folder, FOLDER)
     yield "softnpu trace", lambda: shell(f"softnpu trace -- python {HERE / 'programs/attention.py'}", folder, FOLDER)
 
 
