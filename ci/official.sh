@@ -46,6 +46,10 @@ TORCH_NPU_RUNTIME=soft
 . "$softnpu/set_env.sh"
 status=0
 env -u PYTHONPATH "$venv/bin/python" "$here/test/official/run.py" "$@" || status=1  # not the torch_npu of a checkout
+# What its libraries link and look up is in abi/symbols.txt, if this is the checkout's softnpu.
+if [ $# -eq 0 ] && [ "$softnpu" = "$here/build/torch_npu/softnpu" ]; then
+  python3 "$here/tools/client_symbols.py" "$venv"/lib/python3*/site-packages/torch_npu || status=1
+fi
 # The same calls from this project's torch_npu, if python3 has it.
 if [ $# -eq 0 ] && (cd / && python3 -c 'import torch_npu') 2>/dev/null; then
   python3 "$here/test/official/calls.py" "$venv/bin/python" || status=1

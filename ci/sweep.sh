@@ -20,6 +20,7 @@
 #   mutants     small mistakes in torch_npu/ and the kernel tables, one at a time: their tests must fail; 165, --count N --seed S --paths ...
 #   models      networks trained on CPU and npu side by side, libraries from PyPI, custom operators and contrib, memory over 2,000 steps
 #   packages    training and evaluation packages from PyPI that know the npu, each in an environment of its own; a table
+#   alone       clean environments with the official wheel and softnpu by two pip commands: programs, and the recipes of docs/ci.md as written
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 sweep=${1:-}
@@ -118,6 +119,8 @@ case "$sweep" in
     exit $failed ;;
   packages)
     python3 test/packages/sweep.py "$@" ;;
+  alone)
+    python3 test/softnpu_dist/alone.py "$@" ;;
   *)
     sed -n '2,22s/^# //p' "$0" >&2
     exit 1 ;;

@@ -36,6 +36,7 @@ stage format formatted
 stage types mypy
 stage aarch64 bash ci/cross_compile.sh
 stage c++ cpp_tests
+stage softnpu bash ci/build.sh --softnpu
 stage fuzz bash ci/sweep.sh fuzz --calls 60000 --threads 2
 stage official bash ci/official.sh
 # Every form of a call that a folder like CANN's gets is compared with those of the official client.

@@ -128,6 +128,8 @@ struct Library {
   Library() {
     try {
       choice = choose();
+      // First and by its path: the others need it by name, and LD_LIBRARY_PATH may lead to another softnpu.
+      if (choice.provider == Provider::softnpu) open_library(choice, "libsoftnpu.so");
       // libnnopbase.so has the operator argument objects (aclCreateTensor, ...).
       const std::vector libraries{open_library(choice, "libascendcl.so"), open_library(choice, "libnnopbase.so")};
 #define NPU_ACL_CHECK(name)                                          \

@@ -1,0 +1,5 @@
+import sys
+
+from softnpu.cli import main
+
+sys.exit(main())
