@@ -152,8 +152,9 @@ def test_gelu_has_the_first_version(regions):
     assert [n for n in names(regions["gelu"]) if "Gelu" in n] == ["aclnnGelu", "aclnnGeluBackward"]
 
 
-def test_a_card_is_opened_with_infinities_and_a_limit(tmp_path):
-    calls = [line["f"] for line in lines(run(tmp_path, START + "print(torch.ones(2).npu().sum().item())")) if "f" in line]
+def test_a_card_is_opened_with_infinities_and_a_limit_and_blocks_have_bytes_behind_them(tmp_path):
+    program = START + "x = torch.empty(512, dtype=torch.uint8).npu(); assert torch.npu.memory_allocated() == 1024"  # 512 without
+    calls = [line["f"] for line in lines(run(tmp_path, program)) if "f" in line]
     for name in ("aclrtSetDeviceSatMode", "aclrtSetOpExecuteTimeOutV2"):
         assert calls.index("aclrtSetDevice") < calls.index(name)
 
