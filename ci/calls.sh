@@ -44,8 +44,10 @@ for client in $clients; do
 done
 for each in "${running[@]}"; do wait "$each"; done
 if [ "$clients" = "official ours" ]; then
-  # With the executor cache most launches have no phase one to compare: how the cache is used is compared then.
-  compare=compare.py
-  [ "${ACLNN_CACHE_LIMIT:-0}" = 0 ] || compare=protocol.py
-  python3 "$here/tools/calls/$compare" "$out/official.jsonl" "$out/ours.jsonl"
+  if [ "${ACLNN_CACHE_LIMIT:-0}" = 0 ]; then
+    python3 "$here/tools/calls/compare.py" "$out/official.jsonl" "$out/ours.jsonl"
+    python3 "$here/tools/calls/vocabulary.py" check "$out/ours.jsonl"
+  else  # most launches have no phase one to compare: the use of the executor cache is
+    python3 "$here/tools/calls/protocol.py" "$out/official.jsonl" "$out/ours.jsonl"
+  fi
 fi
