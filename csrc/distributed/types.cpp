@@ -47,7 +47,8 @@ std::optional<HcclDataType> number_of(at::ScalarType type) {
   }
 }
 
-// softnpu's reductions take every type. The official client refuses float64 and unsigned words before HCCL sees them.
+// softnpu's reductions take every type, HCCL's those that reducing() names. The official client was seen to refuse
+// float64 itself.
 bool is_reducible(at::ScalarType type) {
   if (acl::provider() == acl::Provider::softnpu) return true;
   return type != at::kDouble && type != at::kUInt16 && type != at::kUInt32 && type != at::kUInt64;
