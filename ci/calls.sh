@@ -43,4 +43,11 @@ for client in $clients; do
   running+=($!)
 done
 for each in "${running[@]}"; do wait "$each"; done
-if [ "$clients" = "official ours" ]; then python3 "$here/tools/calls/compare.py" "$out/official.jsonl" "$out/ours.jsonl"; fi
+if [ "$clients" = "official ours" ]; then
+  if [ "${ACLNN_CACHE_LIMIT:-0}" = 0 ]; then
+    python3 "$here/tools/calls/compare.py" "$out/official.jsonl" "$out/ours.jsonl"
+    python3 "$here/tools/calls/vocabulary.py" check "$out/ours.jsonl"
+  else  # most launches have no phase one to compare: the use of the executor cache is
+    python3 "$here/tools/calls/protocol.py" "$out/official.jsonl" "$out/ours.jsonl"
+  fi
+fi

@@ -62,6 +62,15 @@ void name_job(HcclCommConfig& config, const CommunicatorSettings& settings) {
   config.hcclJobID = static_cast<uint64_t>(job->port) << 32 | job->address;
 }
 
+// How long a collective waits for the other ranks. softnpu is told the group's limit, because its words name who is
+// late. The official client was seen to tell HCCL nothing: HCCL_EXEC_TIMEOUT counts there, and the watchdog keeps the
+// group's limit.
+int32_t patience(std::chrono::milliseconds timeout) {
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(timeout).count();
+  const bool told = acl::provider() == acl::Provider::softnpu && seconds > 0 && seconds < INT32_MAX;
+  return told ? static_cast<int32_t>(seconds) : -1;
+}
+
 HcclCommConfig make_config(const CommunicatorSettings& settings, bool named) {
   constexpr uint32_t unset = 0xffffffff;
   check_keys(settings.options);
@@ -82,9 +91,8 @@ HcclCommConfig make_config(const CommunicatorSettings& settings, bool named) {
   name_job(config, settings);
   config.hcclWorldRankID = number(settings.options, "hccl_world_rank_id", config.hcclWorldRankID);
   config.unknown = 0;  // its first byte, as the official client sets it
-  const auto timeout = std::chrono::ceil<std::chrono::seconds>(settings.timeout).count();
   config.hcclExecTimeOut = static_cast<int32_t>(
-      number(settings.options, "hccl_exec_timeout", timeout > 0 && timeout < INT32_MAX ? timeout : -1, INT32_MAX));
+      number(settings.options, "hccl_exec_timeout", static_cast<uint32_t>(patience(settings.timeout)), INT32_MAX));
   return config;
 }
 

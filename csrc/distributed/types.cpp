@@ -6,6 +6,7 @@
 
 #include <numeric>
 
+#include "acl/library.h"
 #include "runtime/device.h"
 #include "runtime/storage_format.h"
 #include "runtime/stream.h"
@@ -46,6 +47,13 @@ std::optional<HcclDataType> number_of(at::ScalarType type) {
   }
 }
 
+// softnpu's reductions take every type, HCCL's those that reducing() names. The official client was seen to refuse
+// float64 itself.
+bool is_reducible(at::ScalarType type) {
+  if (acl::provider() == acl::Provider::softnpu) return true;
+  return type != at::kDouble && type != at::kUInt16 && type != at::kUInt32 && type != at::kUInt64;
+}
+
 bool is_bitwise(c10d::ReduceOp::RedOpType op) {
   return op == c10d::ReduceOp::BAND || op == c10d::ReduceOp::BOR || op == c10d::ReduceOp::BXOR;
 }
@@ -70,6 +78,8 @@ Format moving(at::ScalarType type) {
 
 Format reducing(at::ScalarType type, const c10d::ReduceOp& op) {
   if (is_byte(type)) return {HCCL_DATA_TYPE_INT32};
+  TORCH_CHECK_TYPE(is_reducible(c10::toRealValueType(type)), "HCCL cannot reduce tensors of type ", type,
+                   ": it takes int8, int16, int32, int64, float16, float32 and bfloat16. Convert them first.");
   if (const auto number = number_of(type)) return {*number};
   const bool sums =
       op.op_ == c10d::ReduceOp::SUM || op.op_ == c10d::ReduceOp::AVG || op.op_ == c10d::ReduceOp::PREMUL_SUM;

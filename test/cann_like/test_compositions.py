@@ -17,8 +17,8 @@ import folder  # noqa: E402
 import pool  # noqa: E402
 
 FOURIER = [f"fft.{kind}fft{dims}" for kind in ("", "i", "r", "ir", "h", "ih") for dims in ("", "2", "n")]
-WITH_COMPLEX = ["cholesky", "conj_physical", "istft", "linalg.cholesky", "linalg.cholesky_ex", "linalg.qr", "linalg.solve_triangular", "qr",
-                "stft", "triangular_solve"]
+WITH_COMPLEX = ["cholesky", "conj_physical", "expm1", "istft", "linalg.cholesky", "linalg.cholesky_ex", "linalg.qr",
+                "linalg.solve_triangular", "qr", "stft", "triangular_solve"]
 REAL = ["isin", "linalg.cond", "linalg.matrix_rank", "linalg.pinv", "linalg.svdvals", "norm.nuc", "pinverse", "polar"]
 PAIRS = [*((op, t) for op in FOURIER for t in ("float32", "float64", "int64", "complex64", "complex128")),
          *((op, t) for op in WITH_COMPLEX for t in ("float32", "float64", "complex64")),

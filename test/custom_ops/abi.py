@@ -38,8 +38,10 @@ def longs(numbers):
 
 
 def descriptor(library, tensor):
+    layout = {3: 47, 4: 0, 5: 30}.get(tensor.dim(), 2)  # NCL, NCHW, NCDHW, else ND
     return library.aclCreateTensor(longs(tensor.shape), ctypes.c_uint64(tensor.dim()), TYPES[tensor.dtype], longs(tensor.stride()),
-                                   ctypes.c_int64(0), 2, longs([tensor.numel()]), ctypes.c_uint64(1), ctypes.c_void_p(tensor.data_ptr()))
+                                   ctypes.c_int64(0), layout, longs([tensor.numel()]), ctypes.c_uint64(1),
+                                   ctypes.c_void_p(tensor.data_ptr()))
 
 
 def argument(library, kind, value):

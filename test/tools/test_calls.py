@@ -1,5 +1,6 @@
 """Recordings of SOFTNPU_RECORD, and what they show of the adapter: it calls the device as the official client was seen to."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/calls"))
+import protocol  # noqa: E402
 from compare import kind, reason  # noqa: E402
 from recording import Call, Region, form_of, is_contiguous, lines, load, normal  # noqa: E402
 from vocabulary import Vocabulary  # noqa: E402
@@ -120,6 +122,42 @@ def test_the_form_of_a_call_has_no_sizes():
     assert form_of(add([2, 3], [3, 1], 1)) != form_of(add([6], [1], 1))
     assert is_contiguous({"t": [1, 3], "s": [99, 1]})
     assert normal({"t": [1, 3], "s": [99, 1], "o": 0, "d": 1, "m": 2, "n": [3], "p": 0}, True)["s"] == [1]
+
+
+def written(file, *calls):
+    """A recording of one program; a call is a name, whether it is phase two, a thread, a code and the shapes of its tensors."""
+    rows = [{"mark": "B program"}]
+    for name, second, thread, code, *shapes in calls:
+        tensors = [[f"x{i}", {"t": shape, "s": [1], "o": 0, "d": 0}] for i, shape in enumerate(shapes)]
+        rows.append({"f": name, "a": [["executor", 1], ["stream", 2]] if second else tensors, "rc": code, "thread": thread})
+    file.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"mark": "E ok"}]))
+    return file
+
+
+def test_launches_are_in_the_order_in_which_the_device_gets_them(tmp_path):
+    """At level 2 the calling thread (1) makes the first phase one of some types, the queue's thread (2) those of earlier launches."""
+    file = written(tmp_path / "calls", ("aclnnAdd", False, 1, 0, [3]), ("aclnnMul", False, 2, 0, [1]), ("aclnnMul", True, 2, 0),
+                   ("aclnnAdd", False, 2, 0, [2]), ("aclnnAdd", True, 2, 0), ("aclnnAdd", True, 2, 0), ("aclnnMul", True, 2, 0),
+                   ("aclnnSub", False, 1, 161002, [4]), ("aclnnDiv", False, 1, 0, [5]))
+    calls = load(file)["program"].calls
+    assert [(call.name, call.arguments[0][1]["t"]) for call in calls] == [
+        ("aclnnMul", [1]), ("aclnnAdd", [2]), ("aclnnAdd", [3]), ("aclnnSub", [4]), ("aclnnDiv", [5])]
+    assert [call.name for call in load(file, silent=True)["program"].calls][:2] == ["aclnnAdd", "aclnnMul"]
+
+
+def test_another_use_of_the_executor_cache_is_found(tmp_path, capsys):
+    def use(name, *words, two=1):
+        calls = [(word, False, 1, int(word.startswith("Can"))) for word in ("CanUsePTACache", *words)]
+        return written(tmp_path / name, *calls, ("aclnnAdd", False, 1, 0, [2], [2]), ("aclnnAdd", True, two, 0),
+                       ("UnInitPTACacheThreadLocal", False, 1, 0))
+
+    key, search, address = "SetPTAHashKey", "PTAGetExecCache", "AddTensorAddrToCachedList"
+    official = use("official", "InitPTACacheThreadLocal", address, address, key, search)
+    assert protocol.main(official, use("same", "InitPTACacheThreadLocal", address, address, key, search)) == 0
+    assert protocol.main(official, use("late", "InitPTACacheThreadLocal", address, address, search, key)) == 1
+    assert protocol.main(official, use("fewer", "InitPTACacheThreadLocal", address, key, search)) == 1
+    assert protocol.main(official, use("queue", "InitPTACacheThreadLocal", address, address, key, search, two=2)) == 1
+    assert "phase one of more or fewer tensors" in capsys.readouterr().out
 
 
 def test_each_form_is_recorded_once(tmp_path):

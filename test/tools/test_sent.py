@@ -76,6 +76,13 @@ grad, = torch.autograd.grad(result.sum(), dropped)
 end()
 assert torch.equal(grad, result) and 650 < (result > 0).sum() < 850
 close(torch.tensor([0, 1 / 0.75]), result.unique())
+for numbers in (torch.randn(20, dtype=torch.complex64), 1e-4 * torch.randn(4, 5, dtype=torch.complex64).t()):
+    given = numbers.npu()
+    begin("expm1")
+    results = given.expm1(), given.clone().expm1_(), torch.expm1(given.conj(), out=torch.empty_like(given))
+    end()
+    for expected, result in zip((numbers.expm1(), numbers.expm1(), numbers.conj().expm1()), results):
+        torch.testing.assert_close(expected, result.cpu(), rtol=1e-5, atol=1e-9)
 """
 
 
@@ -148,12 +155,18 @@ def test_dropout_has_a_mask_of_bits(regions):
     assert [n for n in names(regions["dropout"]) if "Dropout" in n] == ["aclnnDropoutGenMaskV2", "aclnnDropoutDoMask", "aclnnDropoutDoMask"]
 
 
+def test_expm1_of_complex_numbers_is_made_of_their_parts(regions):
+    sent = {value["d"] for call in regions["expm1"].calls if "Expm1" in call.name for _, value in call.arguments if is_tensor(value)}
+    assert sent == {FLOAT} and "aclnnComplex" in names(regions["expm1"])
+
+
 def test_gelu_has_the_first_version(regions):
     assert [n for n in names(regions["gelu"]) if "Gelu" in n] == ["aclnnGelu", "aclnnGeluBackward"]
 
 
-def test_a_card_is_opened_with_infinities_and_a_limit(tmp_path):
-    calls = [line["f"] for line in lines(run(tmp_path, START + "print(torch.ones(2).npu().sum().item())")) if "f" in line]
+def test_a_card_is_opened_with_infinities_and_a_limit_and_blocks_have_bytes_behind_them(tmp_path):
+    program = START + "x = torch.empty(512, dtype=torch.uint8).npu(); assert torch.npu.memory_allocated() == 1024"  # 512 without
+    calls = [line["f"] for line in lines(run(tmp_path, program)) if "f" in line]
     for name in ("aclrtSetDeviceSatMode", "aclrtSetOpExecuteTimeOutV2"):
         assert calls.index("aclrtSetDevice") < calls.index(name)
 

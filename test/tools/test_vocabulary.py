@@ -73,7 +73,7 @@ def test_check_fails_on_a_question_and_passes_with_an_addition(tmp_path, monkeyp
     monkeypatch.setattr(vocabulary, "ADDITIONS", tmp_path / "additions.yaml")
     vocabulary.ADDITIONS.write_text("")
     known, unknown = call(tensor([2])), call(tensor([2], dtype=27))
-    assert vocabulary.make([recording(tmp_path / "official.jsonl", known)]) == 0
+    assert vocabulary.make([recording(tmp_path / "official.jsonl", known)], Vocabulary()) == 0
     assert vocabulary.check([recording(tmp_path / "a.jsonl", known)], False) == 0
     assert vocabulary.check([recording(tmp_path / "b.jsonl", known, unknown)], False) == 1
     assert "aclnnExample: types bf16 - bf16" in capsys.readouterr().out
@@ -82,3 +82,16 @@ def test_check_fails_on_a_question_and_passes_with_an_addition(tmp_path, monkeyp
     assert vocabulary.check([recording(tmp_path / "c.jsonl", unknown, code=161002)], False) == 1  # nothing to check
     vocabulary.check([tmp_path / "a.jsonl"], True)
     assert "is not sent any more" in capsys.readouterr().out
+
+
+def test_further_programs_extend_what_was_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(vocabulary, "FILE", tmp_path / "vocabulary.json")
+    first, further = call(tensor([2])), call(tensor([2], dtype=27), number=5)
+    lists = [Call("aclnnForeach", [["x", [tensor([2])] * length]]) for length in (4, 3)]
+    files = [recording(tmp_path / "first.jsonl", first, lists[0]), recording(tmp_path / "further.jsonl", further, lists[1])]
+    vocabulary.make(files, Vocabulary())
+    at_once = vocabulary.FILE.read_text()
+    vocabulary.make(files[:1], Vocabulary())
+    assert Vocabulary.read().misses(further)
+    vocabulary.make(files[1:], Vocabulary.read())
+    assert vocabulary.FILE.read_text() == at_once and not Vocabulary.read().misses(further)

@@ -2,7 +2,7 @@
 the cases of custom operators, collectives, and training steps.
 
 Usage: python programs.py FIRST NAME...: from number FIRST on. record.py does it, once for each client. A name is one of
-    model:NAME[:amp]    op:NAME:TYPE[:strided]    foreach:NAME:TYPE    module:NAME    optimiser:NAME    custom:NAME    ranks:TYPE
+    model:NAME[:amp]    op:NAME:TYPE[:strided]    foreach:NAME:TYPE    module:NAME    optimiser:NAME[:TYPE]    custom:NAME    ranks:TYPE
 strided: inputs with gaps between their elements, outputs that are given, in place.
        python programs.py --list KINDS TYPES: the names of some kinds (strided is one of them), or of all.
 Every part of a program stands between two marks of the recording, "B program|sample|phase" and "E ok" or "E <error>".
@@ -174,19 +174,21 @@ def run_module(name):
     return True
 
 
-def run_optimiser(name):
-    """Each configuration in each implementation, and once with many parameters."""
+def run_optimiser(name, dtype="float32"):
+    """Each configuration in each implementation, and once with many parameters; in other types than float32 the fused one."""
     from torch.testing._internal.common_optimizers import optim_db
 
     info = next(o for o in optim_db if o.optim_cls.__name__ == name)
     inputs = info.optim_inputs_func(device="cpu")
-    for implementation in ("forloop", *(i for i in ("foreach", "fused") if i in info.supported_impls)):
+    every = ("forloop", "foreach", "fused") if dtype == "float32" else ("fused",)
+    for implementation in (i for i in every if i == "forloop" or i in info.supported_impls):
         choice = {implementation: True} if implementation != "forloop" else {"foreach": False} if "foreach" in info.supported_impls else {}
         for i, given in enumerate([*inputs, inputs[0]]):
             shapes = [(4, 3), (2, 5)] * (LONG // 2 if i == len(inputs) else 1)
-            parameters = [torch.ones(shape).npu().requires_grad_() for shape in shapes]
+            parameters = [torch.ones(shape, dtype=getattr(torch, dtype)).npu().requires_grad_() for shape in shapes]
             failures = []
-            with region(f"optimiser:{name}|{implementation}{i}|step", failures):
+            label = name if dtype == "float32" else f"{name}:{dtype}"
+            with region(f"optimiser:{label}|{implementation}{i}|step", failures):
                 optimiser = info.optim_cls(parameters, **{**given.kwargs, **choice})
                 for p in parameters:
                     p.grad = torch.ones_like(p)
@@ -285,6 +287,8 @@ def listed(kinds, types):
     from torch.testing._internal.common_modules import module_db
     from torch.testing._internal.common_optimizers import optim_db
 
+    floating = [t for t in types if getattr(torch, t).is_floating_point and t != "float32"]
+
     def typed(kind, database):
         names = {f"{o.name}.{getattr(o, 'variant_test_name', '')}".rstrip("."): o for o in database}
         return [f"{kind}:{n}:{t}" for t in types for n in sorted(names) if getattr(torch, t) in names[n].dtypes]
@@ -292,7 +296,8 @@ def listed(kinds, types):
     found = {"model": [f"model:{name}{amp}" for amp in ("", ":amp") for name in networks.NAMES],
              "op": typed("op", op_db), "strided": [f"{name}:strided" for name in typed("op", op_db)],
              "foreach": typed("foreach", foreach_db()),
-             "module": [f"module:{m.name}" for m in module_db], "optimiser": [f"optimiser:{o.optim_cls.__name__}" for o in optim_db],
+             "module": [f"module:{m.name}" for m in module_db], "optimiser": [f"optimiser:{o.optim_cls.__name__}" for o in optim_db]
+             + [f"optimiser:{o.optim_cls.__name__}:{t}" for o in optim_db if "fused" in o.supported_impls for t in floating],
              "custom": sorted({f"custom:{case.op}" for case in custom_ops.cases()}), "ranks": [f"ranks:{t}" for t in types]}
     return [name for kind in kinds or found for name in found[kind]]
 

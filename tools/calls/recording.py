@@ -45,21 +45,51 @@ def lines(file: Path) -> Iterator[dict]:
                 continue
 
 
+def is_phase_two(line: dict) -> bool:
+    return [name for name, _ in line["a"]][-2:] == ["executor", "stream"]
+
+
+class Launches:
+    """Phases one whose phase two has not come yet. The device gets operators in the order of phase two: at level 2 of the task queue a
+    thread makes some phases one itself, while those of earlier launches are still to come on the queue's thread."""
+
+    def __init__(self) -> None:
+        self.begun: list[Call] = []
+
+    def end(self, name: str, thread: int) -> list[Call]:
+        """The launch of which this is phase two, if phase one was not skipped: the same thread's, or the first of another."""
+        found = [call for call in self.begun if call.name == name]
+        own = [call for call in found if call.thread == thread]
+        for call in own[-1:] or found[:1]:
+            self.begun.remove(call)
+            return [call]
+        return []
+
+
 def load(file: Path, silent: bool = False) -> dict[str, Region]:
-    """Regions by name. A launch of an operator is its phase one: what phase two adds is not kept unless `silent` is asked for."""
+    """Regions by name. A launch of an operator is its phase one, in the place of its phase two: what that one adds is not kept unless
+    `silent` is asked for, which gives all calls in their own order."""
     regions: dict[str, Region] = {}
-    region = None
+    region, launches = None, Launches()
     for line in lines(file):
         mark = line.get("mark")
         if mark is None:
             if region is None:
                 continue
-            names = [name for name, _ in line["a"]]
-            if silent or not (line["f"].startswith(SILENT) or names[-2:] == ["executor", "stream"]):
-                region.calls.append(Call(line["f"], line["a"], line["rc"], line["thread"]))
+            call = Call(line["f"], line["a"], line["rc"], line["thread"])
+            if silent:
+                region.calls.append(call)
+            elif is_phase_two(line):
+                region.calls += launches.end(call.name, call.thread)
+            elif call.name.startswith("aclnn") and call.code == 0:
+                launches.begun.append(call)
+            elif not call.name.startswith(SILENT):
+                region.calls.append(call)
         elif mark.startswith("B "):
             region = regions[mark[2:]] = Region()
+            launches = Launches()
         elif region is not None:
+            region.calls += launches.begun  # which nobody ended
             region.end, region = mark[2:], None
     return regions
 

@@ -1,6 +1,7 @@
 """What the official client was seen to send to the device, as data, and what of our own calls is not in it.
 
     python vocabulary.py make RECORDING...           writes vocabulary.json from recordings of the official client (ci/sweep.sh vocabulary)
+    python vocabulary.py extend RECORDING...         adds to it what recordings of further programs have
     python vocabulary.py check RECORDING... [--all]   lists the calls of our adapter that it does not contain, but for additions.yaml
 
 Note [Vocabulary]. For each operator: the types of its tensors, together, as they were seen (`-`: null; `*`: of a list); and of each
@@ -88,7 +89,10 @@ class Vocabulary:
 
     @classmethod
     def read(cls) -> Vocabulary:
-        return cls(json.loads(FILE.read_text()))
+        data = json.loads(FILE.read_text())
+        for row in data.values():
+            row["types"] = dict.fromkeys(row["types"])
+        return cls(data)
 
     def add(self, call: Call) -> None:
         row = self.data.setdefault(call.name, {"types": {}, "arguments": {}})
@@ -96,7 +100,7 @@ class Vocabulary:
         for name, value in call.arguments:
             for kind, seen in properties(name, value).items():
                 old = row["arguments"].setdefault(name, {}).get(kind)
-                row["arguments"][name][kind] = max(old or 0, seen) if kind == "length" else (old or set()) | seen
+                row["arguments"][name][kind] = max(old or 0, seen) if kind == "length" else set(old or ()) | seen
 
     def misses(self, call: Call) -> list[str]:
         """What of a call was never seen, in words."""
@@ -123,8 +127,7 @@ class Vocabulary:
         file.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
 
-def make(files: list[Path]) -> int:
-    vocabulary = Vocabulary()
+def make(files: list[Path], vocabulary: Vocabulary) -> int:
     for call in calls_of(files):
         vocabulary.add(call)
     vocabulary.write(FILE)
@@ -167,11 +170,13 @@ def check(files: list[Path], everything: bool) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=("make", "check"))
+    parser.add_argument("command", choices=("make", "extend", "check"))
     parser.add_argument("recordings", type=Path, nargs="+")
     parser.add_argument("--all", action="store_true", help="the additions too, and those that nothing needs")
     options = parser.parse_args()
-    return make(options.recordings) if options.command == "make" else check(options.recordings, options.all)
+    if options.command == "check":
+        return check(options.recordings, options.all)
+    return make(options.recordings, Vocabulary() if options.command == "make" else Vocabulary.read())
 
 
 if __name__ == "__main__":

@@ -141,7 +141,8 @@ class Generator:
             place = entry.get("inplace_args") or [a for a in arguments if a not in outs]
             if iterator and len(binary) > 1:
                 place = [f"on_device({a}, op.common_dtype())" if a in binary[1:] else a for a in place]
-            lines.append(f"  if (op.is_inplace()) {{ {self.call(entry, entry['inplace'], place)} return; }}")
+            otherwise = f" && !({entry['instead']['when']})" if "instead" in entry else ""
+            lines.append(f"  if (op.is_inplace(){otherwise}) {{ {self.call(entry, entry['inplace'], place)} return; }}")
         lines.append("  " + self.launch(entry, placed))
         if entry.get("after"):
             lines.append(f"  {entry['after']};")

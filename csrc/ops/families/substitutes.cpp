@@ -1,5 +1,7 @@
 // Small operators on a provider without their extension entries, from operators that it has: see Note [Operators that
 // the provider lacks]. Most are what the official client was seen to do.
+#include "ops/families/substitutes.h"
+
 #include <ATen/ATen.h>
 #include <ATen/native/TensorCompare.h>
 #include <ATen/ops/isin_native.h>
@@ -57,6 +59,14 @@ Tensor& is_in_out(const Tensor& elements, const Tensor& tests, bool unique, bool
 }
 
 }  // namespace
+
+void expm1_of_parts(const Tensor& self, const Tensor& out) {
+  const auto plain = resolved(self);
+  const auto x = at::real(plain), y = at::imag(plain), half = (y * 0.5).sin();
+  // cos(y) - 1 without cancellation
+  const auto real = x.expm1() * y.cos() - half * half * 2, imaginary = x.exp() * y.sin();
+  NPU_EXEC(aclnnComplex, real, imaginary, out);
+}
 
 NPU_REGISTER(substitutes) {
   at::native::isin_default_stub.set_privateuse1_dispatch_ptr(&isin_short);
