@@ -30,6 +30,7 @@
 #include "error.h"
 #include "hostility.h"
 #include "order.h"
+#include "planned_faults.h"
 #include "process_exit.h"
 #include "stream.h"
 
@@ -56,6 +57,12 @@ bool strict() noexcept {
 // Something is done around each task.
 bool watched() noexcept {
   static const bool value = strict() || (hostile() && asynchronous());
+  return value;
+}
+
+// Something is done before a task is taken.
+bool screened() noexcept {
+  static const bool value = strict() || !config().faults.empty();
   return value;
 }
 
@@ -92,7 +99,7 @@ bool Stream::take_token_if_idle(Token token) noexcept {
 
 void Stream::submit(Task* task) {
   if (__builtin_expect(diversion() != Diversion::none, false)) return give_to_graph(task);
-  if (strict()) check_order(task);
+  if (screened()) task = screen(task);
   if (__builtin_expect(activity::wanted(), false)) return submit_recorded(task);
   give(task, 0);
 }
@@ -112,9 +119,10 @@ void Stream::give(Task* task, uint64_t number) {
   if (!done) enqueue({task, nullptr, false, number});
 }
 
-void Stream::check_order(Task* task) {
+Task* Stream::screen(Task* task) {
   try {
-    order::submitted(*this, *task);
+    if (strict()) order::submitted(*this, *task);
+    return config().faults.empty() ? task : planned::submitted(context_->card, task);
   } catch (...) {
     task->release();
     throw;

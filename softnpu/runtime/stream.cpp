@@ -124,9 +124,10 @@ void Stream::throw_failure() {
   throw Failure(code, text);
 }
 
+// The failure first: whoever waits for work that is dropped now is to find it.
 void Stream::break_down(int code, const char* why) {
-  abandon(0, "", Deadline::after_milliseconds(kPatience));
   remember_failure(code, nullptr, why);
+  abandon(0, "", Deadline::after_milliseconds(kPatience));
 }
 
 void submit(aclrtStream handle, Task* task) {

@@ -108,7 +108,7 @@ class alignas(64) Stream : public Life {
            uint64_t number) noexcept;  // false when only the beginning is done and the rest is to be queued
   void begin_watch(const Task* task) noexcept;
   void end_watch() noexcept;
-  void check_order(Task* task);
+  Task* screen(Task* task);  // what is to be taken instead
   void execute(Entry& entry) noexcept;
   void enqueue(Entry entry);
   void drop(Entry& entry) noexcept;
