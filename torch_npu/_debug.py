@@ -5,12 +5,13 @@ import re
 
 import torch
 
-from torch_npu import _C
+from torch_npu import _C, _inspection
 
 
 def start(folder: str) -> None:
     """Called by `import torch_npu` with the folder of the package."""
     _C.set_library_folders([os.path.dirname(torch.__file__) + os.sep, os.path.realpath(folder) + os.sep, folder + os.sep])
+    _C.inspect_stacks_with(_inspection.stacks)
     if _is_on("TORCH_NPU_ERROR_ORIGIN"):
         _C.keep_origins(True)
     if os.environ.get("ACL_DUMP_DATA") or os.environ.get("TORCH_NPU_DUMP"):

@@ -234,9 +234,23 @@ const char* Stream::user_of(const char* begin, size_t bytes) {
   return nullptr;
 }
 
+std::string Stream::describe() {
+  const bool busy = token_.load(std::memory_order_acquire) == running;
+  if (!open() || !alive() || (executed() == 0 && queued() == 0 && !busy)) return "";
+  const char* const name = running_name_.load(std::memory_order_relaxed);
+  const std::string what = name   ? "\"" + std::string(name) + "\""
+                           : busy ? "\"a task, on the thread that launched it\""
+                                  : "null";
+  return "{\"device\": " + std::to_string(device_of_card(context_->card)) + ", \"stream\": " + std::to_string(id()) +
+         ", \"queued\": " + std::to_string(queued()) + ", \"done\": " + std::to_string(executed()) +
+         ", \"running\": " + what + "}";
+}
+
 void Stream::execute(Entry& entry) noexcept {
   if (entry.task) {
+    running_name_.store(entry.task->name(), std::memory_order_relaxed);
     run(entry.task, Part::whole, entry.number);
+    running_name_.store(nullptr, std::memory_order_relaxed);
   } else if (entry.wait) {
     entry.completion->waits.fetch_sub(1, std::memory_order_relaxed);
     adopt_failure(*entry.completion);

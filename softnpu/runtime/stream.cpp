@@ -197,6 +197,15 @@ uint64_t executed_tasks() {
   return sum;
 }
 
+std::string describe_streams() {
+  std::string list;
+  g_streams.for_each([&](Stream& stream) {
+    const std::string one = stream.describe();
+    if (!one.empty()) list += (list.empty() ? "" : ", ") + one;
+  });
+  return "[" + list + "]";
+}
+
 bool stop_all_streams() noexcept {
   const Deadline deadline = Deadline::after_milliseconds(kPatience);
   bool stopped = true;
