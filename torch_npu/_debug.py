@@ -14,6 +14,10 @@ def start(folder: str) -> None:
     _C.inspect_stacks_with(_inspection.stacks)
     if _is_on("TORCH_NPU_ERROR_ORIGIN"):
         _C.keep_origins(True)
+    if _is_on("TORCH_NPU_SANITIZER"):
+        from torch_npu.npu import _sanitizer
+
+        _sanitizer.enable_npu_sanitizer()
     if os.environ.get("ACL_DUMP_DATA") or os.environ.get("TORCH_NPU_DUMP"):
         from torch_npu.npu import _dump
 

@@ -266,6 +266,7 @@ void synchronize(c10::DeviceIndex device) {
     NPU_CHECK(api.aclrtSynchronizeDeviceWithTimeout(timeout));
   else
     NPU_CHECK(api.aclrtSynchronizeDevice());
+  gpu_trace::tell(&gpu_trace::Table::trace_gpu_device_synchronization);
   if (recovery::watched()) recovery::check_not_stopped(device);  // meanwhile
 }
 
