@@ -111,7 +111,8 @@ def _collective(number: int, ranks: tuple, members: dict, waits: dict, suffix: s
     since = f"{_ranks(waiting)} wait{'s' if len(waiting) == 1 else ''} in it since {seconds:.0f} s."
     unseen = ""
     if absent:
-        unseen = f" {_capital(_ranks(absent))} {'is' if len(absent) == 1 else 'are'} not among these processes: ended, or on another machine."
+        verb = "is" if len(absent) == 1 else "are"
+        unseen = f" {_capital(_ranks(absent))} {verb} not among these processes: ended, or on another machine."
     if late:
         at = "".join(f" Rank {rank} is at {place(members[rank][0])}." for rank in late)
         return _capital(f"{_ranks(late)} {'has' if len(late) == 1 else 'have'} not called {what}; {since}{at}{unseen}")
@@ -120,7 +121,8 @@ def _collective(number: int, ranks: tuple, members: dict, waits: dict, suffix: s
         return f"The ranks call different collectives as #{number}{suffix}: {calls}; they wait since {seconds:.0f} s."
     if absent:
         return _capital(since.replace("in it", f"in {what}")) + unseen
-    kernels = sorted({(rank, name) for rank in members for name in _running(members[rank][0]) if name not in titles.values() and not name.startswith("Hccl")})
+    kernels = sorted({(rank, name) for rank in members for name in _running(members[rank][0])
+                      if name not in titles.values() and not name.startswith("Hccl")})
     before = "; ".join(f"rank {rank} runs {name}" for rank, name in kernels)
     return f"All ranks have called {what}, which has not ended since {seconds:.0f} s{': ' + before if before else ''}."
 

@@ -14,7 +14,6 @@
 #include "memory/units.h"
 #include "runtime/device.h"
 #include "runtime/gpu_trace.h"
-#include "runtime/inspection.h"
 #include "runtime/task_queue.h"
 
 namespace npu::caching_allocator {
