@@ -125,6 +125,6 @@ case "$sweep" in
   alone)
     python3 test/softnpu_dist/alone.py "$@" ;;
   *)
-    sed -n '2,22s/^# //p' "$0" >&2
+    sed -n '2,24s/^# //p' "$0" >&2
     exit 1 ;;
 esac

@@ -5,14 +5,19 @@ import re
 
 import torch
 
-from torch_npu import _C
+from torch_npu import _C, _inspection
 
 
 def start(folder: str) -> None:
     """Called by `import torch_npu` with the folder of the package."""
     _C.set_library_folders([os.path.dirname(torch.__file__) + os.sep, os.path.realpath(folder) + os.sep, folder + os.sep])
+    _C.inspect_stacks_with(_inspection.stacks)
     if _is_on("TORCH_NPU_ERROR_ORIGIN"):
         _C.keep_origins(True)
+    if _is_on("TORCH_NPU_SANITIZER"):
+        from torch_npu.npu import _sanitizer
+
+        _sanitizer.enable_npu_sanitizer()
     if os.environ.get("ACL_DUMP_DATA") or os.environ.get("TORCH_NPU_DUMP"):
         from torch_npu.npu import _dump
 

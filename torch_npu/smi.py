@@ -1,6 +1,7 @@
 """npu-smi for softnpu: its cards, their memory and all of the user's processes on them, in the table that people know.
 
     npu-smi info [--json] | npu-smi info -l | npu-smi info -t usages|memory|proc-mem -i N [--json]
+    npu-smi watch [-d SECONDS] [-n TIMES]
 
 Where Ascend cards are in use the driver's own npu-smi is run instead. Temperature, power and cores' load are N/A: there is no such thing.
 """
@@ -11,6 +12,8 @@ import json
 import os
 import struct
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 _DRIVERS = ("/usr/local/bin/npu-smi", "/usr/local/sbin/npu-smi", "/usr/bin/npu-smi")
@@ -22,8 +25,12 @@ _WIDE, _NA = 96, "N/A"
 
 def record_folder() -> Path:
     """Where softnpu's processes say what they use (softnpu/runtime/config.cpp)."""
-    folder = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(folder, "softnpu") if folder else Path(os.environ.get("TMPDIR") or "/tmp", f"softnpu-{os.geteuid()}")
+    folder, suffix = os.environ.get("XDG_RUNTIME_DIR"), f".{_pool()}" if _pool() else ""
+    return Path(folder, f"softnpu{suffix}") if folder else Path(os.environ.get("TMPDIR") or "/tmp", f"softnpu-{os.geteuid()}{suffix}")
+
+
+def _pool() -> str:
+    return os.environ.get("SOFTNPU_POOL", "")
 
 
 def processes(folder: Path) -> list[dict]:
@@ -75,8 +82,9 @@ def table(found: list[dict]) -> str:
     def line(*columns: tuple[str, int]) -> str:
         return "|" + "|".join(f" {text:<{width - 1}}" for text, width in columns) + "|"
 
+    pool = f"    Pool: {_pool():.40}" if _pool() else ""
     rule, double = ("+" + "+".join(mark * width for width in (27, 15, 52)) + "+" for mark in "-=")
-    lines = ["+" + "-" * _WIDE + "+", line((f"npu-smi (softnpu)                Version: {torch_npu.__version__}", _WIDE)), rule,
+    lines = ["+" + "-" * _WIDE + "+", line((f"npu-smi (softnpu)                Version: {torch_npu.__version__}{pool}", _WIDE)), rule,
              line(("NPU   Name", 27), ("Health", 15), ("Power(W)    Temp(C)           Hugepages-Usage(page)", 52)),
              line(("Chip", 27), ("Bus-Id", 15), ("AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)", 52)), double]
     for card in found:
@@ -119,6 +127,32 @@ def _details(kind: str, card: dict) -> str:
                                      "Ctrlcpu Usage Rate(%)": _NA, "HBM Bandwidth Usage Rate(%)": _NA, "Chip ID": 0})
 
 
+def _watch(seconds: float, times: int | None) -> None:
+    """The table again and again; on a terminal in the same place."""
+    shown = 0
+    try:
+        while True:
+            text = table(cards())
+            print(f"\x1b[H\x1b[2J{text}" if sys.stdout.isatty() else text, flush=True)
+            shown += 1
+            if shown == times:
+                return
+            time.sleep(seconds)
+    except KeyboardInterrupt:
+        return
+
+
+def _positive(kind: type) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        value = kind(text)
+        if not 0 < value < 1e6:
+            raise ValueError(text)
+        return value
+
+    number.__name__ = "positive number"  # for argparse's message
+    return number
+
+
 def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(prog="npu-smi", description="Cards of softnpu, their memory and processes.")
@@ -128,6 +162,9 @@ def main(arguments: list[str] | None = None) -> int:
     info.add_argument("-t", dest="type", choices=["usages", "memory", "proc-mem"], help="one thing of a card")
     info.add_argument("-i", dest="id", type=int, help="the card")
     info.add_argument("--json", action="store_true", help="print JSON")
+    watch = commands.add_parser("watch", help="the table, until it is interrupted")
+    watch.add_argument("-d", dest="seconds", type=_positive(float), default=1.0, help="seconds from one to the next (1)")
+    watch.add_argument("-n", dest="times", type=_positive(int), help="how many; without it there is no end")
 
     import torch_npu
     from torch_npu import _C
@@ -142,6 +179,9 @@ def main(arguments: list[str] | None = None) -> int:
     if reason := _C.why_unavailable():
         print(f"npu-smi: {reason.strip().splitlines()[0]}", file=sys.stderr)
         return 1
+    if options.command == "watch":
+        _watch(options.seconds, options.times)
+        return 0
     if (options.type is None) != (options.id is None):
         parser.error("-t and -i belong together: npu-smi info -t usages -i 0")
     found = cards()

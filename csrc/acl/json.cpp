@@ -1,6 +1,7 @@
 #include "acl/json.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -63,5 +64,20 @@ class Reader {
 }  // namespace
 
 bool is_json(std::string_view text) { return Reader(text).is_value(); }
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) >= 0x20) {
+      out += c;
+    } else {
+      char escaped[8];
+      snprintf(escaped, sizeof(escaped), "\\u%04x", c);
+      out += escaped;
+    }
+  }
+  return out + '"';
+}
 
 }  // namespace npu

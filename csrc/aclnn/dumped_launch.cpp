@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "acl/json.h"
 #include "aclnn/survey.h"
 #include "dump/operators.h"
 #include "runtime/capture.h"
@@ -81,13 +82,13 @@ DumpedLaunch::DumpedLaunch(const AclOp& op, PhaseOne phase_one, const Packer& pa
   std::string inputs, places;
   for (size_t i = 0; session->options().inputs && i < read.size(); i++)
     inputs += (i ? ", " : "") + session->describe(dump::HostArray(located(read[i])), c10::str(stem_, "_in", i));
-  line_ = c10::str("{\"order\": ", order, ", \"step\": ", step, ", \"operator\": ", dump::quoted(name),
-                   ", \"aclnn\": \"", op.name, "\", \"scope\": ", dump::quoted(dump::scope()),
-                   ", \"line\": ", dump::quoted(python_line()), ", \"device\": ", int{stream.device_index()},
-                   ", \"stream\": ", stream.id(), ", \"inputs\": [", inputs, "]");
+  line_ = c10::str("{\"order\": ", order, ", \"step\": ", step, ", \"operator\": ", quoted(name), ", \"aclnn\": \"",
+                   op.name, "\", \"scope\": ", quoted(dump::scope()), ", \"line\": ", quoted(python_line()),
+                   ", \"device\": ", int{stream.device_index()}, ", \"stream\": ", stream.id(), ", \"inputs\": [",
+                   inputs, "]");
   if (aten) {
     for (const auto& key : aten->tensors) places += (places.empty() ? "" : ", ") + place_of(key, read);
-    line_ += c10::str(", \"overload\": ", dump::quoted(aten->overload), ", \"arguments\": [", aten->arguments,
+    line_ += c10::str(", \"overload\": ", quoted(aten->overload), ", \"arguments\": [", aten->arguments,
                       "], \"tensors\": [", places, "]");
   }
   session_ = std::move(session);

@@ -35,6 +35,7 @@ class Execution {
     uint64_t number = 0;     // in the group: collectives, or sends and receives
     std::chrono::milliseconds timeout{0};
     bool collective = false, barrier = false, timed = false;
+    int peer = -1;  // of a send or receive, in the group
   };
   Execution(Description description, c10::Device device) : description_(description), device_(device) {}
 
@@ -49,6 +50,7 @@ class Execution {
   c10::Device device() const { return device_; }
   std::string describe() const;  // "all_reduce #3"
   bool is_done() const;
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
   bool is_late(std::chrono::milliseconds limit) const { return std::chrono::steady_clock::now() - start_ > limit; }
   bool settle();                     // true when it is known to be done and good
   std::optional<Failure> failure();  // its own, or its communicators'

@@ -52,7 +52,8 @@ ProcessGroupHCCL::WorkPtr ProcessGroupHCCL::transfer(Tensors& tensors, int peer,
                                     .title = sends ? "hccl:send" : "hccl:recv",
                                     .number = ++transfers_,
                                     .timeout = options_->timeout,
-                                    .timed = timed_};
+                                    .timed = timed_,
+                                    .peer = peer};
   auto execution = std::make_shared<Execution>(what, device);
   Event ready;
   ready.record(current_stream(device.index()));

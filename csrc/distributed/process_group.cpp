@@ -4,6 +4,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/util/Logging.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "acl/check.h"
 #include "acl/config.h"
 #include "distributed/hccl_api.h"
+#include "distributed/inspection.h"
 #include "profiler/kernel_trace.h"
 #include "runtime/device.h"
 
@@ -45,9 +47,11 @@ ProcessGroupHCCL::ProcessGroupHCCL(c10::intrusive_ptr<c10d::Store> store, int ra
   // A connection of its own: the main thread may block in the store for minutes.
   watchdog_ = std::make_unique<Watchdog>(store_->clone(), rank, size, options_->group_name,
                                          [this](const std::string& text) { on_failure(text); });
+  begin_inspection(*this);
 }
 
 ProcessGroupHCCL::~ProcessGroupHCCL() {
+  end_inspection(*this);
   watchdog_->stop();
   if (!closed_) abort();
 }
@@ -126,7 +130,12 @@ std::shared_ptr<Communicator> ProcessGroupHCCL::find_or_connect(const std::strin
     const auto found = communicators_.find(name);
     if (found != communicators_.end()) return found->second;
     generation = generation_;
+    connecting_ = {title, name == "all", std::chrono::steady_clock::now()};
   }
+  const auto connected = c10::make_scope_exit([&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    connecting_.reset();
+  });
   CommunicatorSettings settings;
   const std::string group = options_->group_name.empty() ? "group" : options_->group_name;
   settings.name = name == "all" ? group : group + ":" + name;  // CANN wants names that are unique

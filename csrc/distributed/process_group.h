@@ -61,6 +61,7 @@ class ProcessGroupHCCL final : public c10d::Backend {
   // Of the card's communicator. Without `connect` none is made: the name is empty before the first collective.
   std::string comm_name(int device, bool connect);
   std::optional<std::string> failure() const;
+  std::string inspect();  // inspection.cpp: what it is doing, as JSON; on any thread, without waiting
   // Between stop_device and restart_device: failures of work that was dropped on purpose are no news, nor is their
   // work.
   void pause();
@@ -158,6 +159,13 @@ class ProcessGroupHCCL final : public c10d::Backend {
   std::mutex mutex_;  // of the following
   std::map<std::string, std::shared_ptr<Communicator>> communicators_;
   std::map<std::pair<c10::DeviceIndex, int>, Stream> streams_;
+  // A communicator is being made, for which the other ranks are needed.
+  struct Connecting {
+    std::string title;
+    bool everyone;
+    std::chrono::steady_clock::time_point since;
+  };
+  std::optional<Connecting> connecting_;
   uint64_t generation_ = 0;  // of communicators: rises with rebuild()
   std::vector<Item> items_;  // of a batch, and its last collective: the thread that coalesces has them
   c10::intrusive_ptr<c10d::Work> last_coalesced_;

@@ -70,6 +70,11 @@ std::optional<Failure> Watchdog::failure() const {
   return failure_;
 }
 
+std::string Watchdog::last_title() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return progress_.title;
+}
+
 void Watchdog::stop() {
   {
     std::lock_guard<std::mutex> lock(mutex_);

@@ -32,6 +32,9 @@ class Watchdog {
   void settle();  // before a launch: the last one may be known to be good. See Note [Which collective failed]
   bool wait_until_idle(std::chrono::milliseconds timeout);  // false when something is still in flight
   std::optional<Failure> failure() const;                   // what on_failure was told
+  // For inspection: what is in flight, the oldest first.
+  std::vector<ExecutionPtr> in_flight() { return pending(); }
+  std::string last_title() const;  // of a collective; empty before the first
   void stop();
   void restart();  // forgets what it has watched and seen
 

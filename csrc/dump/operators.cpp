@@ -14,6 +14,7 @@
 #include <optional>
 #include <string_view>
 
+#include "acl/json.h"
 #include "dump/session.h"
 
 namespace npu::dump {

@@ -15,6 +15,7 @@
 #include <fstream>
 
 #include "acl/config.h"
+#include "acl/json.h"
 #include "acl/library.h"
 #include "dump/operators.h"
 #include "runtime/watchers.h"
@@ -46,21 +47,6 @@ std::string text_of(const Statistics& s) {
 }
 
 }  // namespace
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) >= 0x20) {
-      out += c;
-    } else {
-      char escaped[8];
-      snprintf(escaped, sizeof(escaped), "\\u%04x", c);
-      out += escaped;
-    }
-  }
-  return out + '"';
-}
 
 void start(Options options) {
   std::lock_guard lock(g_mutex);

@@ -61,6 +61,4 @@ class Session {
   bool has_index_ = false, ended_ = false;
 };
 
-std::string quoted(const std::string& text);  // as JSON
-
 }  // namespace npu::dump

@@ -13,6 +13,7 @@
 #include "memory/uncached_allocator.h"
 #include "memory/units.h"
 #include "runtime/device.h"
+#include "runtime/gpu_trace.h"
 #include "runtime/task_queue.h"
 
 namespace npu::caching_allocator {
@@ -51,6 +52,7 @@ void for_each_heap(Visit visit) {
 void delete_block(void* context) {
   if (C10_UNLIKELY(is_in_bad_fork())) return;
   auto* block = static_cast<Block*>(context);
+  gpu_trace::tell(&gpu_trace::Table::trace_gpu_memory_deallocation, gpu_trace::number(block->ptr));
   block->pool->heap()->free(block);
 }
 
@@ -86,6 +88,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
       heap = &make_heap(device);
     }
     Block* block = heap->malloc(bytes, current.streams[device]);
+    gpu_trace::tell(&gpu_trace::Table::trace_gpu_memory_allocation, gpu_trace::number(block->ptr));
     return {block->ptr, block, &delete_block, npu_device(device)};
   }
 

@@ -24,6 +24,7 @@ PYBIND11_MODULE(_C, module) {
   bind_distributed(module);
   bind_event(module);
   bind_graph(module);
+  bind_inspection(module);
   bind_memory(module);
   bind_ops(module);
   bind_options(module);

@@ -16,6 +16,7 @@ void bind_device(py::module_& module);
 void bind_distributed(py::module_& module);
 void bind_event(py::module_& module);
 void bind_graph(py::module_& module);
+void bind_inspection(py::module_& module);
 void bind_memory(py::module_& module);
 void bind_ops(py::module_& module);
 void bind_options(py::module_& module);

@@ -19,6 +19,8 @@
 #include "acl/library.h"
 #include "acl/runtime_symbol.h"
 #include "runtime/device_query.h"
+#include "runtime/gpu_trace.h"
+#include "runtime/inspection.h"
 #include "runtime/recovery.h"
 #include "runtime/stream.h"
 #include "runtime/task_queue.h"
@@ -51,6 +53,7 @@ State state() noexcept { return g_state.load(std::memory_order_acquire); }
 void mark_forked() {
   auto ready = State::ready;
   if (!g_state.compare_exchange_strong(ready, State::forked)) return;
+  inspection::forget_in_child();
   t_current.bound = -1;
   t_current.handle = nullptr;
 }
@@ -166,6 +169,7 @@ void init() {
   pthread_atfork(nullptr, nullptr, mark_forked);
   std::atexit(finalize);  // for C++ programs; Python calls it earlier
   g_state.store(State::ready, std::memory_order_release);
+  inspection::start();
 }
 
 bool is_initialized() noexcept { return state() == State::ready; }
@@ -174,6 +178,7 @@ bool is_usable() noexcept { return state() == State::ready; }
 
 void finalize() noexcept {
   if (state() != State::ready) return;
+  inspection::stop();
   task_queue::stop();
   auto ready = State::ready;
   if (g_state.compare_exchange_strong(ready, State::finalized)) close_cards();
@@ -261,6 +266,7 @@ void synchronize(c10::DeviceIndex device) {
     NPU_CHECK(api.aclrtSynchronizeDeviceWithTimeout(timeout));
   else
     NPU_CHECK(api.aclrtSynchronizeDevice());
+  gpu_trace::tell(&gpu_trace::Table::trace_gpu_device_synchronization);
   if (recovery::watched()) recovery::check_not_stopped(device);  // meanwhile
 }
 

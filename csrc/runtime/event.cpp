@@ -9,6 +9,7 @@
 #include "acl/check.h"
 #include "acl/library.h"
 #include "runtime/device.h"
+#include "runtime/gpu_trace.h"
 #include "runtime/recovery.h"
 
 namespace npu {
@@ -80,6 +81,7 @@ void Event::release() noexcept {
   aclrtEvent event = std::exchange(event_, nullptr);
   if (!event || !is_usable()) return;
   try {
+    gpu_trace::tell(&gpu_trace::Table::trace_gpu_event_deletion, gpu_trace::number(event));
     if (ipc_) {  // another process may have it open
       task_queue::wait(record_ticket_);
       DeviceGuard guard(device_);
@@ -102,6 +104,7 @@ void Event::create(c10::DeviceIndex device) {
     NPU_CHECK(acl::api().aclrtCreateEventExWithFlag(&event_, flags));
   }
   device_ = device;
+  gpu_trace::tell(&gpu_trace::Table::trace_gpu_event_creation, gpu_trace::number(event_));
 }
 
 void Event::record(Stream stream) {
@@ -112,6 +115,7 @@ void Event::record(Stream stream) {
               int{stream.device_index()}, ".");
   DeviceGuard guard(device_);
   const StreamAndEvent task{stream.handle(), event_};
+  gpu_trace::tell(&gpu_trace::Table::trace_gpu_event_record, gpu_trace::number(event_), gpu_trace::number(task.stream));
   record_ticket_ = task_queue::push_keeping_errors(run_record, &task, sizeof(task));
   recorded_ = true;
   if (ipc_) task_queue::wait(record_ticket_);
@@ -125,6 +129,7 @@ void Event::block(Stream stream) const {
   if (!recorded_) return;
   DeviceGuard guard(stream.device_index());
   const StreamAndEvent task{stream.handle(), event_};
+  gpu_trace::tell(&gpu_trace::Table::trace_gpu_event_wait, gpu_trace::number(event_), gpu_trace::number(task.stream));
   const auto ticket = task_queue::push(run_wait, &task, sizeof(task));
   if (ipc_) task_queue::wait(ticket);
 }
@@ -145,6 +150,7 @@ void Event::synchronize() const {
   task_queue::wait(record_ticket_);
   DeviceGuard guard(device_);
   NPU_CHECK(acl::api().aclrtSynchronizeEvent(event_));
+  gpu_trace::tell(&gpu_trace::Table::trace_gpu_event_synchronization, gpu_trace::number(event_));
   if (recovery::watched()) recovery::check_not_stopped(device_);  // work that was dropped is no work done
 }
 

@@ -9,6 +9,7 @@
 #include "acl/config.h"
 #include "acl/library.h"
 #include "runtime/device.h"
+#include "runtime/gpu_trace.h"
 #include "runtime/recovery.h"
 #include "runtime/task_queue.h"
 
@@ -65,12 +66,16 @@ aclrtStream create_acl_stream(bool high) {
 aclrtStream create(const c10::Stream& stream) {
   static std::mutex mutex;
   DeviceGuard guard(stream.device_index());
-  std::lock_guard lock(mutex);
-  auto& handle = slot(stream);
-  aclrtStream created = handle.load(std::memory_order_relaxed);
-  if (created) return created;
-  created = create_acl_stream(is_high(stream.id()));
-  handle.store(created, std::memory_order_release);
+  aclrtStream created = nullptr;
+  {
+    std::lock_guard lock(mutex);
+    auto& handle = slot(stream);
+    created = handle.load(std::memory_order_relaxed);
+    if (created) return created;
+    created = create_acl_stream(is_high(stream.id()));
+    handle.store(created, std::memory_order_release);
+  }
+  gpu_trace::tell(&gpu_trace::Table::trace_gpu_stream_creation, gpu_trace::number(created));
   return created;
 }
 
@@ -122,6 +127,7 @@ void Stream::synchronize() const {
     NPU_CHECK(api.aclrtSynchronizeStreamWithTimeout(handle, timeout));
   else
     NPU_CHECK(api.aclrtSynchronizeStream(handle));
+  gpu_trace::tell(&gpu_trace::Table::trace_gpu_stream_synchronization, gpu_trace::number(handle));
   if (recovery::watched()) recovery::check_not_stopped(device_index());  // meanwhile
 }
 

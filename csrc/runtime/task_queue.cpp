@@ -87,6 +87,8 @@ void wait(Ticket ticket) {
   queue().raise_error();
 }
 
+Ticket backlog() noexcept { return level() == 0 ? 0 : queue().backlog(); }
+
 bool in_task() noexcept { return t_in_task; }
 
 void stop() noexcept {

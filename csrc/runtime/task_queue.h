@@ -30,6 +30,7 @@ void drain_keeping_errors();           // the same, but leaves an error for the 
 void wait(Ticket ticket);              // like drain(), up to that push
 bool is_done(Ticket ticket) noexcept;  // whether that push has been handed to the provider; never waits
 bool try_finish(Ticket ticket);        // the same, but runs the tasks up to it unless another thread is running any
+Ticket backlog() noexcept;             // how many pushes have not been handed to the provider
 bool in_task() noexcept;               // whether the calling thread is running a task
 void stop() noexcept;                  // at exit: drains for a second at most; level 0 from then on
 

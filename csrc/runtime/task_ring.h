@@ -37,6 +37,10 @@ class TaskRing {
     if (C10_UNLIKELY(failed_.load(std::memory_order_acquire))) rethrow();
   }
   void stop();
+  Ticket backlog() const noexcept {
+    const Ticket done = done_.load(std::memory_order_acquire);  // first, so that it is not the greater
+    return pushed_.load() - done;
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -52,10 +56,6 @@ class TaskRing {
   void run_until(Ticket ticket, StandIn* stand_in);  // or all there is
   void run(Slot& slot, StandIn* stand_in) noexcept;
   bool has_work() const noexcept { return pushed_.load() > done_.load(std::memory_order_relaxed); }
-  Ticket backlog() const noexcept {
-    const Ticket done = done_.load(std::memory_order_acquire);  // first, so that it is not the greater
-    return pushed_.load() - done;
-  }
 
   // The consumer.
   void consume();

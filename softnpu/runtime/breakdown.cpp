@@ -20,7 +20,7 @@ bool is_lost(int code) { return code == ACL_ERROR_RT_DRV_INTERNAL_ERROR || code 
 
 }  // namespace
 
-void break_down(int card, int code, void* memory, size_t bytes) {
+void break_down(int card, int code, void* memory, size_t bytes, const std::string& why) {
   Context* context = open_context(card);
   if (!context) fail(ACL_ERROR_RT_CONTEXT_NULL, "device %d is not in use: there is nothing to fail", card);
   if (code == 0) fail(ACL_ERROR_RT_PARAM_INVALID, "code 0 is no failure");
@@ -35,7 +35,6 @@ void break_down(int card, int code, void* memory, size_t bytes) {
     if (memory) all.ranges.push_back({memory, bytes, {}});
   }
   context->lost.store(is_lost(code));
-  const std::string why = "card " + std::to_string(card) + " broke down on demand (softnpu_break_down)";
   for (Stream* stream : streams_of(*context)) stream->break_down(code, why.c_str());
 }
 
@@ -67,6 +66,9 @@ void repair_all(int card) {
 }  // namespace softnpu
 
 int softnpu_break_down(int device, int code, void* memory, size_t bytes) {
-  return softnpu::guard("softnpu_break_down",
-                        [&] { softnpu::break_down(softnpu::card_of_device(device), code, memory, bytes); });
+  return softnpu::guard("softnpu_break_down", [&] {
+    const int card = softnpu::card_of_device(device);
+    softnpu::break_down(card, code, memory, bytes,
+                        "card " + std::to_string(card) + " broke down on demand (softnpu_break_down)");
+  });
 }

@@ -1,10 +1,12 @@
 // Faults of a card, made on demand: Note [Breakdowns]. softnpu has no hardware that fails, but programs that recover
 // from failures are to be tried somewhere. softnpu_break_down() lets a card fail as one does: its streams drop their
 // work, and the next synchronise returns the code. A fault of memory is known by its range until it is repaired; a card
-// that is lost stays so. Called by tests through the C function; the queries by entry/breakdown.cpp on any thread.
+// that is lost stays so. Called by tests through the C function, and when SOFTNPU_FAULT says so (planned_faults.h); the
+// queries by entry/breakdown.cpp on any thread.
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "acl_types.h"
@@ -17,7 +19,8 @@ struct Breakdown {
 };
 
 // The card must be open. `memory` may be NULL; it is the place of a fault of memory, an address of the card.
-void break_down(int card, int code, void* memory, size_t bytes);
+// `why` is for the message.
+void break_down(int card, int code, void* memory, size_t bytes, const std::string& why);
 Breakdown breakdown_of(int card);
 void repair(int card, const aclrtMemUceInfo* ranges, size_t count);  // throws Failure for a range that has no fault
 void repair_all(int card);

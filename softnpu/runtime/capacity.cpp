@@ -10,6 +10,7 @@
 #include "config.h"
 #include "error.h"
 #include "host_memory_limit.h"
+#include "planned_faults.h"
 #include "records.h"
 #include "soc.h"
 
@@ -90,6 +91,7 @@ CardMemory card_memory(int card) {
 }
 
 void charge(int card, size_t bytes) {
+  if (!config().faults.empty()) planned::allocates(card, bytes);
   std::lock_guard<std::mutex> threads(own_mutex());
   Records::Lock processes(records());
   const Sums s = sum_records(card);

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <climits>
@@ -56,10 +57,12 @@ int default_threads() {
   return value > 0 && value <= 1024 ? static_cast<int>(value) : usable_cores();
 }
 
-std::string record_folder() {
-  if (const char* folder = variable("XDG_RUNTIME_DIR")) return std::string(folder) + "/softnpu";
+// torch_npu/smi.py looks there too.
+std::string record_folder(const std::string& pool) {
+  const std::string suffix = pool.empty() ? "" : "." + pool;
+  if (const char* folder = variable("XDG_RUNTIME_DIR")) return std::string(folder) + "/softnpu" + suffix;
   const char* folder = variable("TMPDIR");
-  return std::string(folder ? folder : "/tmp") + "/softnpu-" + std::to_string(geteuid());
+  return std::string(folder ? folder : "/tmp") + "/softnpu-" + std::to_string(geteuid()) + suffix;
 }
 
 Config read_environment() {
@@ -84,6 +87,10 @@ Config read_environment() {
     if (!c.strict && value != "0") complain(c, "SOFTNPU_STRICT", text, "0, 'calls' or 1");
   }
   c.hostile = static_cast<uint32_t>(read_int(c, "SOFTNPU_HOSTILE", 0, 0, INT_MAX));
+  if (const char* text = variable("SOFTNPU_FAULT"); text && !parse_faults(text, &c.faults)) {
+    c.faults.clear();
+    complain(c, "SOFTNPU_FAULT", text, kFaultForms);
+  }
   c.cache_limit = read_int(c, "ACLNN_CACHE_LIMIT", c.cache_limit, 0, 10'000'000);
   c.connect_timeout = read_int(c, "HCCL_CONNECT_TIMEOUT", 120, 1, 7 * 24 * 3600);
   c.exec_timeout = read_int(c, "HCCL_EXEC_TIMEOUT", 1800, 0, INT_MAX);
@@ -92,7 +99,12 @@ Config read_environment() {
     if (parse_int(variable("ASCEND_GLOBAL_LOG_LEVEL"), &level) && level >= 0 && level <= 4) c.log_level = level;
   }
   c.visible = parse_visible_devices(getenv("ASCEND_RT_VISIBLE_DEVICES"), c.devices);
-  c.record_folder = record_folder();
+  std::string pool;
+  if (const char* text = variable("SOFTNPU_POOL")) {
+    pool = is_pool_name(text) ? text : "";
+    if (pool.empty()) complain(c, "SOFTNPU_POOL", text, "a name of up to 64 letters, digits, '_', '-' and '.'");
+  }
+  c.record_folder = record_folder(pool);
   return c;
 }
 
@@ -112,6 +124,12 @@ bool parse_bytes(const std::string& text, size_t* bytes) {
   if (value > (~0ull >> shift)) return false;
   *bytes = static_cast<size_t>(value << shift);
   return true;
+}
+
+// A part of a file's name.
+bool is_pool_name(const std::string& text) {
+  const auto fits = [](unsigned char c) { return (c < 128 && isalnum(c)) || c == '_' || c == '-' || c == '.'; };
+  return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), fits);
 }
 
 // CANN takes the entries up to the first one that is no card of this host (not a number, out of range, named before).

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "planned_faults.h"
+
 #pragma GCC visibility push(default)
 namespace softnpu {
 
@@ -26,6 +28,8 @@ constexpr int kMaxCards = 64;
 // | SOFTNPU_RECORD_ONCE       | 0           | 1: only operators and collectives, each form of a call once            |
 // | SOFTNPU_STRICT            | 0           | calls: refuse calls that a card may not survive; 1: types it lacks too |
 // | SOFTNPU_HOSTILE           | 0           | a seed: what a card leaves open changes by chance (hostility.h)        |
+// | SOFTNPU_FAULT             | (unset)     | faults of cards at places chosen beforehand (planned_faults.h)         |
+// | SOFTNPU_POOL              | (unset)     | a name: only processes with the same one share their cards' memory     |
 // | ACLNN_CACHE_LIMIT         | 8192        | executors that a thread keeps in the executor cache; 0: none           |
 // | HCCL_CONNECT_TIMEOUT      | 120         | seconds for all ranks to come together when a communicator is made     |
 // | HCCL_EXEC_TIMEOUT         | 1800        | seconds a collective waits for the other ranks; 0: for ever            |
@@ -51,6 +55,7 @@ struct Config {
   std::vector<int> visible;   // card of each user device id
   std::string record_folder;  // private folder of the user, not yet created
   std::string error;          // first variable that makes no sense, in one sentence; empty when all is well
+  std::vector<PlannedFault> faults;
 };
 
 // Read at the first call and constant from then on. Never throws: see `error`.
@@ -67,6 +72,7 @@ const Config& checked_config();
 // The parts with rules of their own, for tests.
 std::vector<int> parse_visible_devices(const char* text, int devices);
 bool parse_bytes(const std::string& text, size_t* bytes);
+bool is_pool_name(const std::string& text);
 
 }  // namespace softnpu
 #pragma GCC visibility pop

@@ -30,6 +30,7 @@
 #include "error.h"
 #include "hostility.h"
 #include "order.h"
+#include "planned_faults.h"
 #include "process_exit.h"
 #include "stream.h"
 
@@ -56,6 +57,12 @@ bool strict() noexcept {
 // Something is done around each task.
 bool watched() noexcept {
   static const bool value = strict() || (hostile() && asynchronous());
+  return value;
+}
+
+// Something is done before a task is taken.
+bool screened() noexcept {
+  static const bool value = strict() || !config().faults.empty();
   return value;
 }
 
@@ -92,7 +99,7 @@ bool Stream::take_token_if_idle(Token token) noexcept {
 
 void Stream::submit(Task* task) {
   if (__builtin_expect(diversion() != Diversion::none, false)) return give_to_graph(task);
-  if (strict()) check_order(task);
+  if (screened()) task = screen(task);
   if (__builtin_expect(activity::wanted(), false)) return submit_recorded(task);
   give(task, 0);
 }
@@ -114,9 +121,10 @@ void Stream::give(Task* task, uint64_t number) {
   enqueue({task, nullptr, false, number});
 }
 
-void Stream::check_order(Task* task) {
+Task* Stream::screen(Task* task) {
   try {
-    order::submitted(*this, *task);
+    if (strict()) order::submitted(*this, *task);
+    return config().faults.empty() ? task : planned::submitted(context_->card, task);
   } catch (...) {
     task->release();
     throw;
@@ -228,9 +236,23 @@ const char* Stream::user_of(const char* begin, size_t bytes) {
   return nullptr;
 }
 
+std::string Stream::describe() {
+  const bool busy = token_.load(std::memory_order_acquire) == running;
+  if (!open() || !alive() || (executed() == 0 && queued() == 0 && !busy)) return "";
+  const char* const name = running_name_.load(std::memory_order_relaxed);
+  const std::string what = name   ? "\"" + std::string(name) + "\""
+                           : busy ? "\"a task, on the thread that launched it\""
+                                  : "null";
+  return "{\"device\": " + std::to_string(device_of_card(context_->card)) + ", \"stream\": " + std::to_string(id()) +
+         ", \"queued\": " + std::to_string(queued()) + ", \"done\": " + std::to_string(executed()) +
+         ", \"running\": " + what + "}";
+}
+
 void Stream::execute(Entry& entry) noexcept {
   if (entry.task) {
+    running_name_.store(entry.task->name(), std::memory_order_relaxed);
     run(entry.task, Part::whole, entry.number);
+    running_name_.store(nullptr, std::memory_order_relaxed);
   } else if (entry.wait) {
     entry.completion->waits.fetch_sub(1, std::memory_order_relaxed);
     adopt_failure(*entry.completion);

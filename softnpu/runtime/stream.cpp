@@ -124,9 +124,10 @@ void Stream::throw_failure() {
   throw Failure(code, text);
 }
 
+// The failure first: whoever waits for work that is dropped now is to find it.
 void Stream::break_down(int code, const char* why) {
-  abandon(0, "", Deadline::after_milliseconds(kPatience));
   remember_failure(code, nullptr, why);
+  abandon(0, "", Deadline::after_milliseconds(kPatience));
 }
 
 void submit(aclrtStream handle, Task* task) {
@@ -196,6 +197,15 @@ uint64_t executed_tasks() {
   uint64_t sum = 0;
   g_streams.for_each([&](Stream& stream) { sum += stream.executed(); });
   return sum;
+}
+
+std::string describe_streams() {
+  std::string list;
+  g_streams.for_each([&](Stream& stream) {
+    const std::string one = stream.describe();
+    if (!one.empty()) list += (list.empty() ? "" : ", ") + one;
+  });
+  return "[" + list + "]";
 }
 
 bool stop_all_streams() noexcept {

@@ -84,6 +84,9 @@ class alignas(64) Stream : public Life {
   // SOFTNPU_STRICT, without which the running task is not known.
   const char* user_of(const char* begin, size_t bytes);
   bool abandoned() const noexcept { return abandoned_.load(std::memory_order_relaxed); }
+  // For inspection, on any thread and without waiting for anybody: what it is doing, as JSON; empty when it never did
+  // anything. Of a task that its submitter runs at once the name is not known.
+  std::string describe();
 
  private:
   struct Entry {
@@ -108,7 +111,7 @@ class alignas(64) Stream : public Life {
            uint64_t number) noexcept;  // false when only the beginning is done and the rest is to be queued
   void begin_watch(const Task* task) noexcept;
   void end_watch() noexcept;
-  void check_order(Task* task);
+  Task* screen(Task* task);  // what is to be taken instead
   void execute(Entry& entry) noexcept;
   void enqueue(Entry entry);
   void drop(Entry& entry) noexcept;
@@ -142,8 +145,9 @@ class alignas(64) Stream : public Life {
   std::condition_variable work_;      // the worker sleeps here
   std::condition_variable progress_;  // waiters sleep here
   std::deque<Entry> queue_;
-  const Task* running_task_ = nullptr;  // with SOFTNPU_STRICT
-  uint64_t taken_ = 0;                  // entries that have left the queue to be executed
+  const Task* running_task_ = nullptr;              // with SOFTNPU_STRICT
+  std::atomic<const char*> running_name_{nullptr};  // of a task that was queued
+  uint64_t taken_ = 0;                              // entries that have left the queue to be executed
   bool worker_started_ = false;
   bool dozing_ = false;   // the worker will look at the queue by itself
   bool retired_ = false;  // destroyed: the worker may go
@@ -162,6 +166,7 @@ bool synchronize(Context& context, const Deadline& deadline);
 bool abort_tasks(Context& context, const Deadline& deadline);
 
 uint64_t executed_tasks();
+std::string describe_streams();  // a JSON list
 // Gives up what is queued anywhere and waits for running tasks, kPatience at most. At process exit.
 bool stop_all_streams() noexcept;
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -60,3 +61,36 @@ def test_files_that_are_no_records(tmp_path):
     (tmp_path / "use-1-a").write_bytes(b"")
     (tmp_path / "use-2-b").mkdir()
     assert smi.processes(tmp_path) == [] == smi.processes(tmp_path / "absent")
+
+
+def test_a_pool_has_cards_of_its_own(program, check):
+    code = f"""
+from torch_npu import smi
+x = torch.ones(2 << 20, device="npu:1")
+print(smi.record_folder().name, [process["pid"] == {program.pid} for process in smi.processes(smi.record_folder())])
+print(sum(torch_npu.npu.mem_get_info(1)) > 0, smi.table(smi.cards()).splitlines()[1].split()[-2:])
+"""
+    lines = check(code, SOFTNPU_POOL="job.7").splitlines()
+    assert lines[0].endswith(".job.7 [False]") and lines[1] == "True ['job.7', '|']"
+    assert lines[0].startswith("softnpu")
+    assert "True" in check(code.rpartition("print")[0], SOFTNPU_POOL=None)
+
+
+def test_the_table_is_watched(program, capsys):
+    lines = printed(capsys, "watch", "-n", "2", "-d", "0.01").splitlines()
+    assert sum("npu-smi (softnpu)" in line for line in lines) == 2 == sum(f"| {program.pid} " in line for line in lines)
+
+
+def test_watching_ends_when_it_is_interrupted():
+    command = [sys.executable, "-m", "torch_npu.smi", "watch", "-d", "0.1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().startswith("+---")
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60)[1] == "" and process.returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [["-n", "0"], ["-n", "x"], ["-d", "-1"], ["-d", "nan"]])
+def test_watching_a_number_of_times_that_is_none(arguments, capsys):
+    with pytest.raises(SystemExit):
+        smi.main(["watch", *arguments])
+    assert "invalid positive number value" in capsys.readouterr().err

@@ -6,6 +6,7 @@ Nothing here touches a card before it is used; questions (count, name, memory) n
 from torch._C import AcceleratorError as AcceleratorError, OutOfMemoryError as OutOfMemoryError
 
 from torch_npu.npu import (
+    _gpu_trace as _gpu_trace,
     aclnn as aclnn,
     amp as amp,
     backends as backends,

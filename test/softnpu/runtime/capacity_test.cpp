@@ -57,6 +57,30 @@ TEST_F(Capacity, one_card_is_shared_by_processes_and_comes_back_after_a_kill) {
   EXPECT_EQ(card_memory(0).free, before.free);
 }
 
+// Takes 16 MiB, says what it knows of the card, and keeps them until it is told to end.
+CHILD(take_some) {
+  if (aclrtSetDevice(1) != 0) return 1;
+  void* memory = nullptr;
+  if (aclrtMalloc(&memory, 16 * MB, ACL_MEM_MALLOC_HUGE_FIRST) != 0) return 2;
+  test::tell(std::to_string(card_memory(1).used / MB));
+  test::ask();
+  return 0;
+}
+
+TEST_F(Capacity, processes_of_another_pool_are_not_seen) {
+  std::vector<std::unique_ptr<test::Child>> children;
+  const char* const pools[] = {"SOFTNPU_POOL=", "SOFTNPU_POOL=job-1", "SOFTNPU_POOL=job-2", "SOFTNPU_POOL=job-1"};
+  const char* const seen[] = {"16", "16", "16", "32"};
+  for (int i = 0; i < 4; ++i) {
+    children.push_back(std::make_unique<test::Child>("take_some", std::vector<std::string>{pools[i]}));
+    EXPECT_EQ(children.back()->hear(), seen[i]) << pools[i];
+  }
+  for (auto& child : children) {
+    child->say("end");
+    EXPECT_EQ(child->wait(), 0);
+  }
+}
+
 TEST_F(Capacity, refusal_tells_the_numbers) {
   void* memory = nullptr;
   const size_t total = card_total() / MB;

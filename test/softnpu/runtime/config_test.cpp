@@ -76,13 +76,21 @@ TEST(Config, unknown_soc_is_an_error_that_lists_the_names) {
 }
 
 TEST(Config, nonsense_names_its_variable) {
-  for (const char* variable : {"SOFTNPU_DEVICES=many", "SOFTNPU_DEVICES=65", "SOFTNPU_MEMORY=lots", "SOFTNPU_ASYNC=2",
-                               "SOFTNPU_THREADS=0", "SOFTNPU_WORKSPACE=some", "SOFTNPU_STRICT=yes", "SOFTNPU_STRICT=2",
-                               "SOFTNPU_HOSTILE=yes", "SOFTNPU_HOSTILE=-1"}) {
+  for (const char* variable :
+       {"SOFTNPU_DEVICES=many", "SOFTNPU_DEVICES=65", "SOFTNPU_MEMORY=lots", "SOFTNPU_ASYNC=2", "SOFTNPU_THREADS=0",
+        "SOFTNPU_WORKSPACE=some", "SOFTNPU_STRICT=yes", "SOFTNPU_STRICT=2", "SOFTNPU_HOSTILE=yes", "SOFTNPU_HOSTILE=-1",
+        "SOFTNPU_FAULT=fire@launch=1", "SOFTNPU_POOL=a/b", "SOFTNPU_POOL=a b"}) {
     const std::string init = report({variable}).first, name(variable, strchr(variable, '='));
     EXPECT_NE(init.substr(0, 2), "0 ");
     EXPECT_NE(init.find(name), std::string::npos) << init;
   }
+}
+
+TEST(Config, a_fault_that_makes_no_sense_is_told_the_accepted_forms) {
+  const std::string init = report({"SOFTNPU_FAULT=ecc@100"}).first;
+  for (const char* part : {"SOFTNPU_FAULT='ecc@100' makes no sense", "KIND@PLACE=N", "ecc, timeout, lost or link",
+                           "slow@collective", "oom@allocation", "'ecc@launch=100:card=1'"})
+    EXPECT_NE(init.find(part), std::string::npos) << part << " is not in: " << init;
 }
 
 TEST(Config, visible_devices_renumber_cards) {
