@@ -9,7 +9,8 @@ void check_delta(const char* op, const Tensor& query, const Tensor& key, const T
   TORCH_CHECK(state.has_value() && lengths.has_value(), op, " needs a state and actual_seq_lengths");
   TORCH_CHECK(query.dim() == 3 && query.sym_sizes() == key.sym_sizes(), op, ": query and key have shapes ",
               query.sym_sizes(), " and ", key.sym_sizes(), ", expected [tokens, heads, size] for both");
-  TORCH_CHECK(value.dim() == 3 && value.sym_size(0) == query.sym_size(0) && value.sym_size(1) % query.sym_size(1) == 0,
+  TORCH_CHECK(value.dim() == 3 && value.sym_size(0) == query.sym_size(0) && query.sym_size(1) > 0 &&
+                  value.sym_size(1) % query.sym_size(1) == 0,
               op, ": value has shape ", value.sym_sizes(),
               ", expected [tokens, value heads, size] with a multiple of the heads of query, ", query.sym_sizes());
   TORCH_CHECK(state->dim() == 4 && state->sym_size(1) == value.sym_size(1) && state->sym_size(2) == value.sym_size(2) &&

@@ -11,9 +11,10 @@ at::ScalarType cast_type(const char* op, int64_t number) {
   return static_cast<at::ScalarType>(number);
 }
 
-void check_confusion(const char* op, const Tensor& input, at::IntArrayRef perm, at::IntArrayRef shape, bool first) {
+namespace {
+
+void check_permutation(const char* op, at::IntArrayRef perm, int64_t dims) {
   const auto count = static_cast<int64_t>(perm.size());
-  const int64_t dims = first ? input.dim() : static_cast<int64_t>(shape.size());
   std::vector<bool> seen(count);
   for (const int64_t dim : perm) {
     TORCH_CHECK(dim >= 0 && dim < count && !seen[dim], op, ": perm is ", perm, ", expected each of 0 to ", count - 1,
@@ -21,10 +22,28 @@ void check_confusion(const char* op, const Tensor& input, at::IntArrayRef perm, 
     seen[dim] = true;
   }
   TORCH_CHECK(count == dims, op, ": perm has ", count, " entries, expected ", dims);
+}
+
+void check_index_type(const char* op, const Tensor& index) {
+  TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt, op, ": index is ",
+              index.scalar_type(), ", expected int64 or int32");
+}
+
+}  // namespace
+
+void check_confusion(const char* op, const Tensor& input, at::IntArrayRef perm, at::IntArrayRef shape, bool first) {
+  check_permutation(op, perm, first ? input.dim() : static_cast<int64_t>(shape.size()));
   c10::SymInt numel = 1;
   for (const int64_t size : shape) numel *= size;
   TORCH_CHECK(numel == input.sym_numel(), op, ": shape is ", shape, ", expected one of ", input.sym_numel(),
               " elements");
+}
+
+void check_confusion_backward(const Tensor& grad, at::IntArrayRef perm, c10::SymIntArrayRef shape, bool first) {
+  const char* op = "npu_confusion_transpose_backward";
+  check_permutation(op, perm, first ? static_cast<int64_t>(shape.size()) : grad.dim());
+  TORCH_CHECK(c10::multiply_integers(shape) == grad.sym_numel(), op, ": shape is ", shape, ", expected one of ",
+              grad.sym_numel(), " elements");
 }
 
 results::Dims confused_sizes(at::IntArrayRef perm, at::IntArrayRef shape, bool first) {
@@ -46,18 +65,24 @@ std::vector<int64_t> inverse(at::IntArrayRef perm) {
 std::vector<int64_t> back_shape(at::IntArrayRef perm, at::IntArrayRef shape, bool first) {
   std::vector<int64_t> sizes = shape.vec();
   if (!first) return sizes;
-  TORCH_CHECK(perm.size() == shape.size(), "npu_confusion_transpose_backward: perm has ", perm.size(),
-              " entries, expected ", shape.size());
   for (size_t i = 0; i < perm.size(); i++) sizes[i] = shape[perm[i]];
   return sizes;
 }
 
 void check_gather(const Tensor& input, const Tensor& index) {
   TORCH_CHECK(input.dim() >= 1, "npu_gather_sparse_index: input has no dimensions");
-  TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt, "npu_gather_sparse_index: index is ",
-              index.scalar_type(), ", expected int64 or int32");
+  check_index_type("npu_gather_sparse_index", index);
   TORCH_CHECK(input.dim() + index.dim() <= 9, "npu_gather_sparse_index: the result has ", input.dim() + index.dim() - 1,
               " dimensions, expected at most 8");
+}
+
+void check_gather_backward(const Tensor& grad, c10::SymIntArrayRef sizes, const Tensor& index) {
+  const char* op = "npu_gather_sparse_index_backward";
+  TORCH_CHECK(!sizes.empty(), op, ": self_sizes is empty, expected those of the table");
+  check_index_type(op, index);
+  TORCH_CHECK(grad.sym_numel() == index.sym_numel() * c10::multiply_integers(sizes.slice(1)), op, ": grad has shape ",
+              grad.sym_sizes(), ", expected a row of the table, ", sizes, ", for each of ", index.sym_numel(),
+              " indices");
 }
 
 results::Dims gathered_sizes(const Tensor& input, const Tensor& index) {
@@ -83,6 +108,7 @@ at::ScalarType input_metadata_type(const torch::autograd::Edge& edge) {
 void check_index_add(const char* op, const Tensor& input, const Tensor& index, const Tensor& source) {
   TORCH_CHECK(input.dim() > 0 && index.dim() == 1, op, ": index has shape ", index.sym_sizes(),
               ", expected the numbers of rows of input, [count]");
+  check_index_type(op, index);
   const auto expected = results::with_dim(input, 0, index.sym_size(0));
   TORCH_CHECK(source.sym_sizes() == c10::SymIntArrayRef(expected), op, ": source has shape ", source.sym_sizes(),
               ", expected ", c10::SymIntArrayRef(expected));

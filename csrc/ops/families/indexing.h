@@ -20,7 +20,9 @@ std::vector<int64_t> inverse(at::IntArrayRef perm);
 // What the gradient is reshaped to, when the input had this shape.
 std::vector<int64_t> back_shape(at::IntArrayRef perm, at::IntArrayRef shape, bool first);
 
+void check_confusion_backward(const Tensor& grad, at::IntArrayRef perm, c10::SymIntArrayRef shape, bool first);
 void check_gather(const Tensor& input, const Tensor& index);
+void check_gather_backward(const Tensor& grad, c10::SymIntArrayRef sizes, const Tensor& index);
 results::Dims gathered_sizes(const Tensor& input, const Tensor& index);
 Tensor rows_of(const Tensor& grad, const Tensor& table);  // [indices, the rest of the table]
 

@@ -18,6 +18,8 @@ void Recurrent::check(at::TensorList states, double dropout, bool train, const O
               params.size(), " tensors, expected ", per_part(), " for each of ", layers, " layers and ", directions(),
               " directions");
   const auto batch = input.sym_size(batch_first ? 0 : 1);
+  const size_t count = gates == 4 ? 2 : 1;  // of an LSTM the cells too
+  TORCH_CHECK(states.size() == count, op, ": hx has ", states.size(), " tensors, expected ", count);
   for (const Tensor& state : states)
     TORCH_CHECK(
         state.dim() == 3 && state.sym_size(0) == parts() && state.sym_size(1) == batch && state.sym_size(2) == hidden(),

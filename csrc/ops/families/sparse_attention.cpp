@@ -23,6 +23,8 @@ void check_sparse(const SparseLayouts& in) {
               ", expected PA_BSND or the layout of query, ", in.layout);
   check_rank(in.op, "query", in.query, in.layout);
   check_rank(in.op, "key", in.key, in.kv_layout);
+  TORCH_CHECK(in.key.sym_size(-2) > 0 && in.query.sym_size(-2) % in.key.sym_size(-2) == 0, in.op, ": query has ",
+              in.query.sym_size(-2), " heads, expected a multiple of those of key, ", in.key.sym_size(-2));
   TORCH_CHECK(in.layout != "TND" || in.q_lengths, in.op,
               ": the layout TND needs the ends of the query's sequences, give their actual lengths");
   TORCH_CHECK(in.kv_layout == "BSND" || in.kv_lengths, in.op, ": the layout ", in.kv_layout,

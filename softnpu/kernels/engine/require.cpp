@@ -21,6 +21,10 @@ template <class... Parts>
 
 bool given(const Optional& t) { return t && t->defined(); }
 
+void floating(const Tensor& t, const char* name) {
+  if (!t.is_floating_point()) refuse("argument '", name, "' is ", t.scalar_type(), ", expected a floating type");
+}
+
 }  // namespace
 
 void that(bool condition, const char* text) {
@@ -164,6 +168,8 @@ void groups(const Tensor& input, int64_t n, int64_t c, int64_t hxw, int64_t grou
 }
 
 void rms(const Tensor& x, const Tensor& gamma, const Optional& statistics) {
+  floating(x, "x");
+  floating(gamma, "gamma");
   rank(gamma, "gamma", 1, x.dim());
   normalized(x, gamma.sizes(), {});
   norm_statistics(x, gamma.sizes(), {statistics});

@@ -43,7 +43,10 @@ Tensor as_image(const Tensor& samples) {
 
 void deformable_conv2d(Tensor& out, Tensor& sampled, const Tensor& input, const Tensor& weight, const Tensor& offset,
                        const Optional& bias, const Deformable& how) {
-  if (out.numel() == 0 || input.numel() == 0) return void(out.zero_());
+  if (out.numel() == 0 || input.numel() == 0) {
+    sampled.zero_();
+    return void(bias ? out.copy_(bias->view({1, -1, 1, 1}).expand(out.sizes())) : out.zero_());
+  }
   const auto kinds = by_kind(wide(offset), how);
   const int64_t n = input.size(0), rows = offset.size(2), columns = offset.size(3);
   auto samples = at::grid_sampler_2d(by_part(input, how), grid(input, kinds, how), kBilinear, kZeros, false)
@@ -60,6 +63,7 @@ void deformable_conv2d_backward(std::array<Tensor, 4> grads, const Tensor& input
                                 const Deformable& how) {
   if (grad_output.numel() == 0 || input.numel() == 0) {
     for (auto& each : grads) each.zero_();
+    if (grad_output.numel()) grads[3].copy_(wide(grad_output).sum({0, 2, 3}));
     return;
   }
   const int64_t n = input.size(0), kh = how.kernel[0], kw = how.kernel[1], rows = offset.size(2),

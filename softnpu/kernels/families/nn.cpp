@@ -5,6 +5,7 @@
 #include <ATen/native/batch_norm.h>
 
 #include "kernels/engine/landing.h"
+#include "kernels/engine/require.h"
 #include "kernels/engine/wide.h"
 
 namespace softnpu::kernels {
@@ -160,5 +161,35 @@ void convolution_backward(Optional grad_input, Optional grad_weight, Optional gr
   copy_into(grad_weight, gw);
   copy_into(grad_bias, gb);
 }
+
+namespace require {
+
+void convolution_gradient(const Tensor& grad, const Tensor& input, const Tensor& weight, IntArrayRef stride,
+                          IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
+                          int64_t groups) {
+  rank(weight, "weight", 3, 5);
+  rank(input, "input", weight.dim(), weight.dim());
+  that(groups > 0, "argument 'groups' is not positive");
+  that(input.size(1) == (transposed ? weight.size(0) : weight.size(1) * groups),
+       "input has other channels than weight");
+  const size_t dims = weight.dim() - 2;
+  const auto number = [&](IntArrayRef list, const char* name, size_t dim, int64_t least) {
+    if (list.size() != 1) entries(list, name, dims);
+    const int64_t n = list[list.size() == 1 ? 0 : dim];
+    that(n >= least, ("argument '" + std::string(name) + "' has " + std::to_string(n)).c_str());
+    return n;
+  };
+  std::vector<int64_t> sizes{input.size(0), transposed ? weight.size(1) * groups : weight.size(0)};
+  for (size_t d = 0; d < dims; d++) {
+    const int64_t step = number(stride, "stride", d, 1), around = 2 * number(padding, "padding", d, 0);
+    const int64_t length = input.size(2 + d),
+                  kernel = number(dilation, "dilation", d, 1) * (weight.size(2 + d) - 1) + 1;
+    sizes.push_back(transposed ? (length - 1) * step - around + kernel + number(output_padding, "output_padding", d, 0)
+                               : (length + around - kernel) / step + 1);
+  }
+  shape(grad, "grad_output", sizes);
+}
+
+}  // namespace require
 
 }  // namespace softnpu::kernels

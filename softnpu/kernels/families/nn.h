@@ -45,6 +45,13 @@ inline void write(Tensor& a, Tensor& b, Tensor& c, const std::tuple<Tensor, Tens
   write(a, b, result);
   c.copy_(std::get<2>(result));
 }
+namespace require {
+// `grad` has the sizes of the convolution's result.
+void convolution_gradient(const Tensor& grad, const Tensor& input, const Tensor& weight, IntArrayRef stride,
+                          IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
+                          int64_t groups);
+}  // namespace require
+
 inline std::optional<int64_t> non_zero(int64_t n) { return n ? std::optional<int64_t>(n) : std::nullopt; }
 
 void gelu(Tensor& out, const Tensor& self, std::string_view approximate);

@@ -174,7 +174,10 @@ void dynamic_quant(Tensor& out, Tensor& scale, const std::optional<Tensor>& offs
     dims.resize(x.dim());
     std::iota(dims.begin(), dims.end(), 0);
   }
-  if (x.numel() == 0) return void(scale.zero_());
+  if (x.numel() == 0) {
+    if (offset) offset->zero_();
+    return void(scale.zero_());
+  }
   Tensor factor, shift;
   if (offset) {
     const auto largest = numbers.amax(dims, true);

@@ -193,7 +193,7 @@ void recurrent(const Recurrent& net, const std::vector<Tensor>& states, const Op
        "params has the tensors of each layer and direction");
   that(!states.empty() && states[0].dim() == 3, "hx is [layers * directions, batch, hidden]");
   const int64_t hidden = states[0].size(2), batch = net.input.size(net.batch_first ? 0 : 1);
-  that(net.input.numel() > 0, "input has no elements");
+  that(net.input.numel() > 0 && hidden > 0, "input or hx has no elements");
   for (const auto& state : states) shape(state, "hx", {net.parts(), batch, hidden});
   for (const auto& state : last) shape(state, "the last state", {net.parts(), batch, hidden});
   if (y) shape(*y, "y", {net.input.size(0), net.input.size(1), hidden * net.directions()});

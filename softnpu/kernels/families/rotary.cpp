@@ -125,7 +125,10 @@ void rotary_by_matrix(Tensor& out, const Tensor& x, const Tensor& cos, const Ten
 
 void rotary_backward(Tensor& dx, Tensor& dcos, Tensor& dsin, const Tensor& grad, const Tensor& cos, const Tensor& sin,
                      const Optional& x, int64_t mode) {
-  if (grad.numel() == 0) return;
+  if (grad.numel() == 0) {  // of tables that every row shares there is something left
+    if (x) dcos.zero_(), dsin.zero_();
+    return;
+  }
   const int64_t turned = mode == interleave_half ? int64_t{half} : mode;
   if (grad.scalar_type() != at::kDouble && mode != interleave_half) {
     turn(dx, grad, cos, sin, turned, true);
