@@ -10,6 +10,7 @@
 #   modules     torch's ModuleInfo database, forward and backward;  optim  its optimisers: loop, foreach, fused
 #   random      elementwise operators and reductions on seeded random inputs, and inputs of more than 2^31 bytes; a failing row names its seed
 #   trace       what operators copy between host and device, and wait for; nothing but what test/expect/waits.yaml lists
+#   graphs      torch's graph cases, with list and counts; 10,000 captures, after which nothing may be left; [FILE: torch's test/test_cuda.py]
 #   distributed collectives x types x reductions x sizes and training with 2, 4 and 8 ranks; faults; 200 rounds of init
 #   generic     torch's own tests of process groups and DDP, on npu over hccl with 2 ranks; [-v] [TestHccl.test_NAME...]
 #   upstream    torch's own test files, as Debian's source package of torch 2.6 has them, on npu: counts for each file; [FILE...]
@@ -43,6 +44,12 @@ case "$sweep" in
     done ;;
   ops | modules | optim | random | trace)
     python3 test/ops/sweep.py "$sweep" --out "build/sweep/$sweep" "$@" ;;
+  graphs)
+    failed=0
+    python3 test/python/test_cuda_graph_cases.py || failed=1
+    python3 test/stress/captures.py 10000 || failed=1
+    [ $# -eq 0 ] || python3 test/generic/graph_cases.py "$@" || failed=1
+    exit $failed ;;
   generic)
     SOFTNPU_DEVICES=2 python3 test/generic/distributed_cases.py "$@" ;;
   upstream)
@@ -125,6 +132,6 @@ case "$sweep" in
   alone)
     python3 test/softnpu_dist/alone.py "$@" ;;
   *)
-    sed -n '2,24s/^# //p' "$0" >&2
+    sed -n '2,25s/^# //p' "$0" >&2
     exit 1 ;;
 esac

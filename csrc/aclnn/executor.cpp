@@ -19,6 +19,7 @@
 #include "memory/caching_allocator.h"
 #include "memory/lost_data.h"
 #include "profiler/kernel_trace.h"
+#include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/recovery.h"
 #include "runtime/stream.h"
@@ -270,6 +271,7 @@ C10_ALWAYS_INLINE static void launch_unwatched(AclOp& op, PhaseOne phase_one, Pa
 
 C10_NOINLINE static void launch_watched(AclOp& op, PhaseOne phase_one, Packer& a) {
   std::optional<DumpedLaunch> dumped;
+  if (watchers::has(watchers::capture)) captures::note_task();
   if (watchers::has(watchers::origin)) origins::note(op, phase_one, a);
   if (watchers::has(watchers::dump)) dumped.emplace(op, phase_one, a);
   {

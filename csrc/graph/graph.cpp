@@ -79,10 +79,7 @@ void check_support() {
 
 }  // namespace
 
-Graph::Graph(const at::GraphImplArgs& args) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!args.keep_graph,
-                              "keep_graph=True is not possible on npu: the capture is the executable graph.");
-}
+Graph::Graph(const at::GraphImplArgs& args) : keep_graph_(args.keep_graph) {}
 
 Graph::~Graph() {
   if (!is_usable()) return;
@@ -159,6 +156,10 @@ void Graph::capture_end() {
               "capture_end() was called, but no capture is under way: call capture_begin()");
   TORCH_CHECK(current_stream() == *stream_, "Capture must end on the same stream it began on.");
   if (const int code = end_capture()) acl::throw_acl_error(code, "aclmdlRICaptureEnd", __FILE__, __LINE__);
+  if (!capture_->has_tasks)
+    TORCH_WARN(
+        "The NPU Graph is empty. This usually means that the graph was attempted to be captured on wrong device "
+        "or stream.");
 }
 
 int Graph::end_capture() {
@@ -174,8 +175,10 @@ int Graph::end_capture() {
   return code;
 }
 
+// What the provider captured is executable as it is.
 void Graph::instantiate() {
   TORCH_CHECK(state_ == State::captured, "instantiate() was called, but nothing has been captured");
+  TORCH_CHECK(keep_graph_, "instantiate() is intended to be called by the user only when keep_graph=true");
 }
 
 void Graph::replay() {

@@ -34,6 +34,7 @@ class Graph final : public at::GraphImplInterface {
   void release_pool() noexcept;
 
   enum class State { empty, capturing, captured };
+  const bool keep_graph_;
   State state_ = State::empty;
   std::optional<Stream> stream_;                   // of the capture
   c10::MempoolId_t pool_{0, 0}, host_pool_{0, 0};  // of the card's memory, of pinned memory

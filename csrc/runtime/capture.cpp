@@ -6,6 +6,7 @@
 #include "acl/library.h"
 #include "runtime/stream.h"
 #include "runtime/task_queue.h"
+#include "runtime/watchers.h"
 
 namespace npu::captures {
 
@@ -34,13 +35,16 @@ void begin(Capture& capture) {
   }
   all().captures.push_back(&capture);
   g_active.fetch_add(1);
+  watchers::set(watchers::capture, true);
 }
 
 void end(Capture& capture) noexcept {
   std::lock_guard lock(all().mutex);
   std::erase(all().captures, &capture);
   g_active.fetch_sub(1);
-  if (!all().captures.empty() || all().level == 0) return;
+  if (!all().captures.empty()) return;
+  watchers::set(watchers::capture, false);
+  if (all().level == 0) return;
   try {
     task_queue::set_level(all().level);
   } catch (...) {  // an error of earlier work, which nothing queued since can have left
@@ -60,6 +64,10 @@ Capture* of_stream(aclrtStream stream) {
 }
 
 Capture* of_current_stream() { return any() ? of_stream(current_stream_handle()) : nullptr; }
+
+void note_task() {
+  if (Capture* capture = of_current_stream()) capture->has_tasks.store(true, std::memory_order_relaxed);
+}
 
 Relaxed::Relaxed() noexcept {
   const auto exchange = any() ? acl::api().aclmdlRICaptureThreadExchangeMode : nullptr;

@@ -22,7 +22,8 @@ struct Philox;
 struct CapturedPhilox {
   c10::intrusive_ptr<Philox> generator;
   at::Tensor seed, offset;
-  uint64_t used = 0;  // values per replay
+  const uint64_t start;  // the generator's offset when the capture met it
+  uint64_t used = 0;     // values per replay
 };
 
 struct Capture {
@@ -30,6 +31,7 @@ struct Capture {
   const aclmdlRI model;
   std::mutex mutex;  // generators; a graph's own threads only, but autograd has one too
   std::vector<std::unique_ptr<CapturedPhilox>> generators;
+  std::atomic<bool> has_tasks{false};
 };
 
 namespace captures {
@@ -41,6 +43,7 @@ void begin(Capture& capture);
 void end(Capture& capture) noexcept;
 Capture* of_stream(aclrtStream stream);  // nullptr: it is not being captured
 Capture* of_current_stream();
+void note_task();  // the current stream is given one
 
 // The calling thread may wait for the device though streams are being captured.
 class Relaxed {

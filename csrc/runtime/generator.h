@@ -20,7 +20,7 @@ struct Philox : c10::intrusive_ptr_target {
 
 class GeneratorImpl final : public c10::GeneratorImpl {
  public:
-  explicit GeneratorImpl(c10::DeviceIndex device);
+  explicit GeneratorImpl(c10::DeviceIndex device, uint64_t seed = c10::default_rng_seed_val);
   void set_current_seed(uint64_t seed) override;  // also sets the offset to 0
   void set_offset(uint64_t offset) override;      // a multiple of 4: one Philox block is four values
   uint64_t get_offset() const override;

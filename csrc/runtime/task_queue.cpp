@@ -6,8 +6,10 @@
 
 #include "acl/config.h"
 #include "acl/library.h"
+#include "runtime/capture.h"
 #include "runtime/device.h"
 #include "runtime/task_ring.h"
+#include "runtime/watchers.h"
 
 namespace npu::task_queue {
 
@@ -59,6 +61,7 @@ Ticket push(Run run, const void* payload, size_t bytes) {
 
 Ticket push_keeping_errors(Run run, const void* payload, size_t bytes) {
   if (level() == 0 || t_in_task) {
+    if (watchers::has(watchers::capture)) captures::note_task();
     run(const_cast<void*>(payload));
     return 0;
   }

@@ -8,7 +8,8 @@
 
 namespace npu::watchers {
 
-enum Watcher : uint8_t { trace = 1, dump = 2, origin = 4 };  // profiler/kernel_trace.h, dump/session.h, aclnn/origins.h
+// profiler/kernel_trace.h, dump/session.h, aclnn/origins.h, runtime/capture.h
+enum Watcher : uint8_t { trace = 1, dump = 2, origin = 4, capture = 8 };
 
 inline constinit std::atomic<uint8_t> active{0};
 

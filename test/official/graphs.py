@@ -89,6 +89,115 @@ def check_graphed_callables():
     assert torch.allclose(layer.weight.grad[0].cpu(), x.sum(0).cpu())
 
 
+def check_optimisers():
+    """A step of AdamW counts on the card."""
+    torch.manual_seed(0)
+    start, gradients = torch.randn(5, 4), [torch.randn(5, 4) for _ in range(4)]
+    results = []
+    for captures in (False, True):
+        parameter = start.npu().requires_grad_()
+        optimizer = torch.optim.AdamW([parameter], lr=0.1, capturable=True)
+        parameter.grad = gradients[0].npu()
+        optimizer.step()
+        graph = captured(optimizer.step)[0] if captures else None
+        for gradient in gradients[1:]:
+            parameter.grad.copy_(gradient)
+            graph.replay() if captures else optimizer.step()
+        results.append(parameter.detach().cpu())
+    assert torch.equal(*results) and not torch.equal(results[0], start)
+
+
+def check_lstm():
+    torch.manual_seed(0)
+    model, x = torch.nn.LSTM(4, 3, 2).npu(), torch.randn(5, 2, 4).npu()
+    with torch.no_grad():
+        model(x)
+        graph, (y, _) = captured(lambda: model(x))
+        x.copy_(torch.randn(5, 2, 4))
+        graph.replay()
+        assert torch.equal(y.cpu(), model(x)[0].cpu())
+
+
+def check_graphs_share_memory():
+    x = torch.ones(1 << 20, device="npu")
+    pool = torch.npu.graph_pool_handle()
+    first, y = captured_into(pool, lambda: (x * 2 * 3).sum())
+    reserved = torch.npu.memory_reserved()
+    second, z = captured_into(first.pool(), lambda: (x * 2 * 4).sum())
+    assert torch.npu.memory_reserved() == reserved
+    for graph in (first, second):
+        graph.replay()
+    assert (y.item(), z.item()) == (6 << 20, 8 << 20)
+
+
+def captured_into(pool, function):
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph, pool=pool):
+        result = function()
+    return graph, result
+
+
+def check_memory_comes_back():
+    x = torch.ones(1 << 20, device="npu")
+
+    def held():
+        torch.npu.synchronize()
+        torch.npu.empty_cache()
+        return torch.npu.memory_reserved()
+
+    before = held()
+    for _ in range(5):
+        graph, y = captured(lambda: (x * 2 + x.sin()).sum())
+        graph.replay()
+        graph.reset()
+        del graph, y
+    assert held() == before
+
+
+def check_capture_is_seen():
+    stream, graph = torch.npu.Stream(), torch.npu.NPUGraph()
+    assert not torch.npu.is_current_stream_capturing()
+    with torch.npu.stream(stream):
+        graph.capture_begin()
+        assert torch.npu.is_current_stream_capturing()
+        torch.ones(3, device="npu")
+        graph.capture_end()
+        assert not torch.npu.is_current_stream_capturing()
+
+
+def check_updates():
+    """New lengths for an attention operator that was captured."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 2, length, 8).half().npu() for length in (1, 16, 16))
+
+    def attend(lengths):
+        return torch.ops.npu.npu_fused_infer_attention_score(q, k, v, num_heads=2, input_layout="BNSD", scale=8**-0.5,
+                                                             actual_seq_lengths_kv=lengths)[0]
+
+    attend([4, 5])
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph, auto_dispatch_capture=True):
+        out = attend([4, 5])
+    for lengths in ([3, 16], [9, 1]):
+        graph.replay()
+        graph.update(cpu_update_input=[{"actual_seq_lengths_kv": lengths}])
+        torch.npu.synchronize()
+        assert torch.equal(out.cpu(), attend(lengths).cpu())
+
+
+def check_an_exception_ends_the_capture():
+    x = torch.ones(4, device="npu")
+    try:
+        captured(lambda: 1 / 0)
+    except ZeroDivisionError:
+        pass
+    torch.npu.set_stream(torch.npu.default_stream())
+    assert not torch.npu.is_current_stream_capturing()
+    graph, y = captured(lambda: x + 1)
+    graph.replay()
+    assert y.cpu().tolist() == [2] * 4
+
+
 def check_waiting_is_refused():
     x = torch.ones(4, device="npu")
     try:

@@ -7,6 +7,7 @@ graph, so inputs are copied into the tensors that were captured. docs/graphs.md 
 from __future__ import annotations
 
 import gc
+import warnings
 
 import torch
 
@@ -124,9 +125,12 @@ class graph:
         if self.dispatch_mode is not None:
             self.dispatch_mode.__exit__(*exception)
         try:
-            self.npu_graph.capture_end()
+            with warnings.catch_warnings():
+                if exception[0] is not None:  # the error of the block is the cause, and is raised
+                    warnings.simplefilter("ignore")
+                self.npu_graph.capture_end()
         except RuntimeError:
-            if exception[0] is None:  # otherwise the error of the block is the cause, and is raised
+            if exception[0] is None:
                 raise
         finally:
             self._stream_context.__exit__(*exception)

@@ -35,6 +35,10 @@ Tensor& exponential_(Tensor& self, double lambda, Generator generator) {
   TORCH_CHECK(lambda > 0.0, "exponential_ expects lambda > 0.0, but found lambda=", lambda);
   if (self.numel() == 0) return self;
   if (!on_softnpu()) return exponential_of_uniform(self, lambda, std::move(generator));
+  if (const auto state = reserve_captured(generator, self)) {
+    NPU_EXEC(softnpuExponentialTensor, self, lambda, state->seed, state->offset, state->behind);
+    return self;
+  }
   const auto [seed, offset] = reserve(generator, self);
   NPU_EXEC(aclnnSimThreadExponential, self, self.numel(), lambda, static_cast<int64_t>(seed),
            static_cast<int64_t>(offset));
@@ -49,6 +53,10 @@ Tensor& cauchy_(Tensor& self, double median, double sigma, Generator generator) 
               self.dtype());
   TORCH_CHECK(sigma > 0.0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
   if (self.numel() == 0) return self;
+  if (const auto state = reserve_captured(generator, self)) {
+    NPU_EXEC(softnpuCauchyTensor, self, median, sigma, state->seed, state->offset, state->behind);
+    return self;
+  }
   const auto [seed, offset] = reserve(generator, self);
   NPU_EXEC(softnpuCauchy, self, median, sigma, static_cast<int64_t>(seed), static_cast<int64_t>(offset));
   return self;
@@ -63,6 +71,10 @@ Tensor& geometric_(Tensor& self, double p, Generator generator) {
   CardGuard guard(self);
   TORCH_CHECK(0 < p && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
   if (self.numel() == 0) return self;
+  if (const auto state = reserve_captured(generator, self)) {
+    NPU_EXEC(softnpuGeometricTensor, self, p, state->seed, state->offset, state->behind);
+    return self;
+  }
   const auto [seed, offset] = reserve(generator, self);
   NPU_EXEC(softnpuGeometric, self, p, static_cast<int64_t>(seed), static_cast<int64_t>(offset));
   return self;
@@ -145,14 +157,28 @@ void check_rrelu(const Tensor& self, const Tensor& noise, const Scalar& lower, c
   TORCH_CHECK(lower.toDouble() <= upper.toDouble(), "Lower bound should be less than or equal to the upper bound");
 }
 
+// In a capture: the device has no such operator that reads its state there, but it has uniform numbers.
+bool rrelu_captured(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
+                    const Generator& generator, Tensor out) {
+  if (C10_LIKELY(!captures::any()) || !training || !captures::of_current_stream()) return false;
+  auto slopes = at::empty(self.sizes(), noise.options());
+  slopes.uniform_(lower.toDouble(), upper.toDouble(), generator).masked_fill_(self.gt(0), 1);
+  noise.copy_(slopes);
+  at::mul_out(out, self, slopes);
+  return true;
+}
+
 // Training draws a slope for each negative element and notes it in `noise`; else the slope is the mean of the bounds.
 Tensor& rrelu_with_noise_out(const Tensor& self, Tensor& noise, const Scalar& lower, const Scalar& upper, bool training,
                              Generator generator, Tensor& out) {
   CardGuard guard(self);
   check_rrelu(self, noise, lower, upper, training);
   Target target(out, sized(self.sizes(), self), {&self});
-  if (self.numel() == 0) return out;
-  const auto [seed, offset] = draw(generator, self);
+  if (self.numel() == 0 || rrelu_captured(self, noise, lower, upper, training, generator, target.tensor())) {
+    target.finish();
+    return out;
+  }
+  const auto [seed, offset] = training ? draw(generator, self) : std::pair<uint64_t, uint64_t>();
   NPU_EXEC(aclnnRReluWithNoise, self, noise, lower, upper, training, static_cast<int64_t>(seed),
            static_cast<int64_t>(offset), target.tensor());
   target.finish();
@@ -170,8 +196,9 @@ Tensor& rrelu_with_noise_(Tensor& self, Tensor& noise, const Scalar& lower, cons
                           Generator generator) {
   CardGuard guard(self);
   check_rrelu(self, noise, lower, upper, training);
-  if (self.numel() == 0) return self;
-  const auto [seed, offset] = reserve(generator, self);
+  if (self.numel() == 0 || rrelu_captured(self, noise, lower, upper, training, generator, self)) return self;
+  at::assert_no_internal_overlap(self);
+  const auto [seed, offset] = training ? draw(generator, self) : std::pair<uint64_t, uint64_t>();
   NPU_EXEC(aclnnInplaceRReluWithNoise, self, noise, lower, upper, training, static_cast<int64_t>(seed),
            static_cast<int64_t>(offset));
   return self;

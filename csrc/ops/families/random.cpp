@@ -6,7 +6,9 @@
 
 #include "aclnn/op.h"
 #include "ops/families/random.h"
+#include "ops/provider.h"
 #include "ops/register.h"
+#include "ops/rules.h"
 #include "ops/tensor.h"
 
 namespace npu::ops {
@@ -21,7 +23,7 @@ template <class>
 struct Uniform {
   void operator()(at::TensorIteratorBase& iterator, double from, double to, const Generator& generator) const {
     const Tensor self(iterator.tensor(0));
-    if (const auto state = draw_captured(generator, self)) {
+    if (const auto state = reserve_captured(generator, self)) {
       NPU_EXEC(aclnnInplaceUniformTensor, self, from, to, state->seed, state->offset, state->behind);
       return;
     }
@@ -34,7 +36,7 @@ template <class>
 struct Normal {
   void operator()(const Tensor& self, double mean, double std, const Generator& generator) const {
     TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point(), "\"normal_\" not implemented for '", self.scalar_type(), "'");
-    if (const auto state = draw_captured(generator, self)) {
+    if (const auto state = reserve_captured(generator, self)) {
       NPU_EXEC(aclnnInplaceNormalTensor, self, mean, std, state->seed, state->offset, state->behind);
       return;
     }
@@ -56,7 +58,7 @@ struct Integers {
  private:
   static void fill(at::TensorIteratorBase& iterator, int64_t from, int64_t to, const Generator& generator) {
     const Tensor self(iterator.tensor(0));
-    if (const auto state = draw_captured(generator, self)) {
+    if (const auto state = reserve_captured(generator, self)) {
       NPU_EXEC(aclnnInplaceRandomTensor, self, from, to, state->seed, state->offset, state->behind);
       return;
     }
@@ -105,6 +107,17 @@ Tensor& normal_(Tensor& self, double mean, double std, Generator generator) {
   return templates::normal_impl_<Normal, void>(self, mean, std, std::move(generator));
 }
 
+// In a capture: the device has no operator for these that reads its state there, but it has standard normal numbers.
+// softnpu computes in double precision, so the results are those of an eager call.
+template <class Mean, class Std>
+bool normal_captured(const Tensor& out, const Mean& mean, const Std& std, const Generator& generator) {
+  if (C10_LIKELY(!captures::any()) || !captures::of_current_stream()) return false;
+  auto numbers = at::empty(out.sizes(), out.options().dtype(on_softnpu() ? at::kDouble : float_type(out)));
+  numbers.normal_(0, 1, generator);
+  out.copy_(numbers.mul_(std).add_(mean));
+  return true;
+}
+
 // Mean or standard deviation, or both, are tensors. Complex numbers are upstream's composition.
 template <class Mean, class Std, class Launch>
 Tensor& draw_normal(Tensor& out, at::IntArrayRef shape, const Mean& mean, const Std& std, Generator generator,
@@ -112,7 +125,7 @@ Tensor& draw_normal(Tensor& out, at::IntArrayRef shape, const Mean& mean, const 
   if (out.is_complex()) return templates::normal_out_impl<Normal, void>(out, mean, std, std::move(generator));
   TORCH_CHECK_NOT_IMPLEMENTED(out.is_floating_point(), "\"normal_\" not implemented for '", out.scalar_type(), "'");
   at::native::resize_output(out, shape);
-  if (out.numel() == 0) return out;
+  if (out.numel() == 0 || normal_captured(out, mean, std, generator)) return out;
   const auto [seed, offset] = reserve(generator, out);
   launch(static_cast<int64_t>(seed), static_cast<int64_t>(offset));
   return out;
@@ -165,7 +178,8 @@ Tensor normal_float_float(double mean, double std, at::IntArrayRef size, Generat
                           std::optional<c10::Device> device, std::optional<bool> pin_memory) {
   CHECK_NORMAL_STD(std);
   auto out = at::empty(size, dtype, layout, device, pin_memory, std::nullopt);
-  if (!out.is_floating_point() || out.numel() == 0) return out.normal_(mean, std, std::move(generator));
+  if (!out.is_floating_point() || out.numel() == 0 || captures::any())
+    return out.normal_(mean, std, std::move(generator));
   CardGuard guard(out);
   const auto [seed, offset] = reserve(generator, out);
   NPU_EXEC(aclnnNormalFloatFloat, mean, std, static_cast<int64_t>(seed), static_cast<int64_t>(offset), out);

@@ -35,4 +35,10 @@ inline std::pair<uint64_t, uint64_t> reserve(const Generator& generator, const T
   return draw(generator, t);
 }
 
+inline std::optional<CapturedState> reserve_captured(const Generator& generator, const Tensor& t) {
+  if (C10_LIKELY(!captures::any())) return std::nullopt;
+  at::assert_no_internal_overlap(t);
+  return draw_captured(generator, t);
+}
+
 }  // namespace npu::ops
