@@ -61,7 +61,7 @@ Tensor& is_in_out(const Tensor& elements, const Tensor& tests, bool unique, bool
 }  // namespace
 
 void expm1_of_parts(const Tensor& self, const Tensor& out) {
-  const auto plain = resolved(self);
+  const Tensor plain = *resolved(self);
   const auto x = at::real(plain), y = at::imag(plain), half = (y * 0.5).sin();
   // cos(y) - 1 without cancellation
   const auto real = x.expm1() * y.cos() - half * half * 2, imaginary = x.exp() * y.sin();
