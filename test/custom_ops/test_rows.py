@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "ops")]
 
 import counters  # noqa: E402
+import unknown_calls  # noqa: E402
 from test_custom_ops import CASES, MORE, a_gradient, called, check_strided, gradients, operator, outputs, to  # noqa: E402
 
 ROWS = {name.removeprefix("npu::") for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")
@@ -142,9 +143,24 @@ def test_opcheck(case):
     torch.library.opcheck(operator(case.op), args, kwargs, test_utils=checks)
 
 
-@pytest.mark.parametrize("name", sorted(ROWS.difference(*(getattr(module, "ELSEWHERE", ()) for module in MORE))))
+FOR_CANN = {name for name, *_ in unknown_calls.CASES}
+
+
+@pytest.mark.parametrize("name", sorted(ROWS.difference(FOR_CANN, *(getattr(module, "ELSEWHERE", ()) for module in MORE))))
 def test_every_row_has_cases(name):
     assert any(case.op == name for case in CASES)
+
+
+def several_tensors(case):
+    return isinstance(case.args[0], torch.Tensor) and sum(isinstance(leaf, torch.Tensor) for leaf in tree_leaves((case.args, case.kwargs))) > 1
+
+
+@pytest.mark.parametrize("case", {case.op: case for case in reversed(OF_ROWS) if several_tensors(case)}.values(), ids=str)
+def test_a_first_tensor_on_the_cpu_is_refused(case):
+    """It says where the results are made, so it must not be taken for one without memory."""
+    args, kwargs = to("npu", (case.args, case.kwargs))
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        operator(case.op)(case.args[0].clone(), *args[1:], **kwargs)
 
 
 def test_forward_mode_is_refused():

@@ -42,7 +42,7 @@ from pathlib import Path
 from . import aclnn, tables
 from .tables import Row
 
-SECTIONS = {"includes", "workspace", "trial", "wide", "require", "bounds", "kernels", "collectives", "before", "formatted", "max_workspace", "sizes", "refused"}
+SECTIONS = {"includes", "workspace", "trial", "wide", "require", "bounds", "kernels", "collectives", "before", "formatted", "max_workspace", "refused"}
 LOOP = re.compile(r"(\w+)\(([^;]*)(?:; (.*))?\)")
 
 
@@ -77,7 +77,6 @@ class Kernel:
     wide: bool
     formatted: list[str]
     max_workspace: bool
-    sizes: bool
     file: Path
     line: int
 
@@ -125,8 +124,7 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
         if unknown := set(table) - SECTIONS:
             raise table.fail(f"unknown section {min(unknown)}", min(unknown))
         rows, wide, max_workspace = table.get("kernels", {}), table.get("wide", []), table.get("max_workspace", [])
-        sizes = list(rows) if table.get("sizes") is True else table.get("sizes", [])
-        for section, names in (("wide", wide), ("max_workspace", max_workspace), ("sizes", sizes)):
+        for section, names in (("wide", wide), ("max_workspace", max_workspace)):
             if missing := set(names) - set(rows):
                 raise table.fail(f"{', '.join(sorted(missing))} has no kernel in this table", section)
         for section in ("require", "bounds", "collectives", "before", "formatted"):
@@ -149,7 +147,8 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
             kernels.append(Kernel(signatures[name], statement, loop, Check.of(table, "require", name), Check.of(table, "bounds", name),
                                   Check.of(table, "collectives", name), Check.of(table, "before", name), table.get("workspace", False),
                                   table.get("trial", True), name in wide, formatted_arguments(table, name, signatures[name]),
-                                  name in max_workspace, name in sizes, rows.file, rows.lines[name]))
+                                  name in max_workspace, rows.file,
+                                  rows.lines[name]))
         refused = [Refused(signatures[name], reason) for name, reason in table.get("refused", {}).items()]
         found.append(Table(file.stem, table.get("includes", []), kernels, refused))
     return found
@@ -192,8 +191,7 @@ def emit(kernel: Kernel) -> str:
     arguments = ",".join(a.name for a in signature.arguments)
     newline = "\n"
     bound = newline.join(bind)
-    checks = (kernel.require.statement("require") if kernel.require else "") + ("  try_sizes(call);\n" if kernel.sizes else "")
-    require = f"\nstatic void require_{name}(Call& call) {{\n{bound}\n{checks}}}" if checks else ""
+    require = f"\nstatic void require_{name}(Call& call) {{\n{bound}\n{kernel.require.statement('require')}}}" if kernel.require else ""
     collective = f"static Collective collective_{name}(Call& call) {{\n{bound}\n  return {kernel.collective.code};\n}}\n" if kernel.collective else ""
     before = f"""static void before_{name}(Call& call) {{\n{bound}\n{tables.attributed(f"  {kernel.before.code};", kernel.before.file, kernel.before.line)}}}
 static const Operator first_{name}{{"{name}", &before_{name}, nullptr, "{arguments}", Operator::Shape::free, ~0ull, 0, 0, true, false, false}};
@@ -239,8 +237,6 @@ def main() -> None:
     options = parser.parse_args()
     for table in load_tables(options.kernels, aclnn.load(options.abi)):
         includes = "\n".join(f'#include "kernels/{i}"' if i.startswith(("engine/", "families/")) else f"#include <{i}>" for i in table.includes)
-        if any(kernel.sizes for kernel in table.kernels):
-            includes = f'#include "kernels/engine/trial.h"\n{includes}'
         text = HEADER.format(includes=includes) + "".join(map(emit, table.kernels)) + "".join(row.emit() for row in table.refused)
         aclnn.write_if_changed(options.out / f"{table.name}_entries.cpp", text)
 

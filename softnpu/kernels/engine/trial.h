@@ -14,9 +14,4 @@ namespace softnpu::kernels {
 // Throws Failure(161002) with ATen's own sentence.
 void try_types(const Call& call);
 
-// Operators under `sizes` in the tables are made of ATen's, which look at sizes when the task runs. They are tried with
-// all new sizes, and here complaints about sizes count, if zeros and ones, with masks of True and of False, lead to
-// one.
-void try_sizes(const Call& call);
-
 }  // namespace softnpu::kernels
