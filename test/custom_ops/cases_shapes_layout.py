@@ -60,7 +60,8 @@ CAST = [
       for label, x, number in (("vector", rand(5), ND), ("matrix", WIDE, ND), ("empty image", rand(0, 1, 2, 3), NCHW))],
     *shapes("get_storage_size", {"bytes": (torch.zeros(3, 5, dtype=torch.uint8),), "five dimensions": (DEEP,), "float16": (X.half(),)},
             lambda x: x.numel()),
-    *shapes("npu_prefetch", {"float16": (X.half(), None, 1), "bytes": (torch.zeros(9, dtype=torch.uint8), X, 4, 2)}, lambda *_: ()),
+    *shapes("npu_prefetch", {"float16": (X.half(), None, 1), "behind its begin": (X, None, 100, 8),
+                            "bytes": (torch.zeros(9, dtype=torch.uint8), X, 4, 2)}, lambda *_: ()),
     *[Case("npu_hans_decode.out", encoded(x, fixed), gives_back(x), {"out": torch.zeros_like(x)}, label=label)
       for label, x, fixed in (("float32", rand(16, 12), None), ("float32 and var", rand(16, 12), 40))],
     Case("npu_hans_decode.out", (*encoded(rand(8, 16), None), False), lambda *_, out: rand(8, 16), {"out": torch.zeros(8, 16)},
