@@ -200,6 +200,8 @@ class FakeInstance:
     """Records what it was made for; `call` is as the C++ one."""
 
     made = []
+    generators = ()
+    can_run = capture._Instance.can_run
 
     def __init__(self, graph, inputs, pool):
         self.graph, self.pool, self.used, self.shape = graph, pool, [], inputs[0].shape
