@@ -88,7 +88,7 @@ def test_compiled_functions_are_saved_and_loaded(check, tmp_path, trains):
 import sys, torch._dynamo
 trains, path = {trains}, {str(tmp_path / "function")!r}
 def function(x, weight):
-    return ((x @ weight).relu() @ weight).sin().exp()
+    return ((x @ weight).relu() @ weight).sin().exp()  # few operators, that do not run eagerly for it
 torch.manual_seed(0)
 x, weight = torch.randn(4, 4).npu(), torch.randn(4, 4).npu().requires_grad_(trains)
 """

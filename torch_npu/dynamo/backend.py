@@ -49,7 +49,7 @@ def compile_fused(model: torch.fx.GraphModule, inputs: Sequence[Any], *, capture
     fusions.apply(model)
     trains = torch.is_grad_enabled() and any(isinstance(value, torch.Tensor) and value.requires_grad for value in inputs)
     fewest = FEWEST_LAUNCHES_IN_TRAINING if trains else FEWEST_LAUNCHES
-    if launches(model.graph) < fewest and not _has_bodies(model.graph):
+    if launches(model.graph) < fewest and not _has_bodies(model.graph) and not _is_to_be_saved():
         capture.count("small graphs")
         capture.say(f"it has fewer than {fewest} operators, which cost less than a replay")
         return model.forward
@@ -108,15 +108,21 @@ def _needs_no_wrapper(metadata: Any) -> bool:
 
     It costs as much as several small operators.
     """
-    from torch._functorch._aot_autograd.autograd_cache import should_bundle_autograd_cache
     from torch._functorch._aot_autograd.schemas import PlainTensorMeta
 
-    if metadata is None or torch._C._is_any_autocast_enabled() or should_bundle_autograd_cache():  # it is to be saved
+    if metadata is None or torch._C._is_any_autocast_enabled() or _is_to_be_saved():
         return False
     if not all(isinstance(meta, PlainTensorMeta) for meta in (*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta)):
         return False
     return not (metadata.tokens or metadata.aliased_out_indices or metadata.num_intermediate_bases or metadata.mutated_inp_runtime_indices
                 or metadata.num_graphsafe_rng_states or metadata.act_input_indices or metadata.grad_enabled_mutation is not None)
+
+
+def _is_to_be_saved() -> bool:
+    """By aot_compile: what AOTAutograd makes is the form that upstream saves."""
+    from torch._functorch._aot_autograd.autograd_cache import should_bundle_autograd_cache
+
+    return should_bundle_autograd_cache()
 
 
 def _has_bodies(graph: torch.fx.Graph) -> bool:
