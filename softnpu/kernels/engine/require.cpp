@@ -170,6 +170,7 @@ void groups(const Tensor& input, int64_t n, int64_t c, int64_t hxw, int64_t grou
 void rms(const Tensor& x, const Tensor& gamma, const Optional& statistics) {
   floating(x, "x");
   floating(gamma, "gamma");
+  rank(x, "x", 1, 8);
   rank(gamma, "gamma", 1, x.dim());
   normalized(x, gamma.sizes(), {});
   norm_statistics(x, gamma.sizes(), {statistics});
