@@ -107,17 +107,6 @@ def check_optimisers():
     assert torch.equal(*results) and not torch.equal(results[0], start)
 
 
-def check_lstm():
-    torch.manual_seed(0)
-    model, x = torch.nn.LSTM(4, 3, 2).npu(), torch.randn(5, 2, 4).npu()
-    with torch.no_grad():
-        model(x)
-        graph, (y, _) = captured(lambda: model(x))
-        x.copy_(torch.randn(5, 2, 4))
-        graph.replay()
-        assert torch.equal(y.cpu(), model(x)[0].cpu())
-
-
 def check_graphs_share_memory():
     x = torch.ones(1 << 20, device="npu")
     pool = torch.npu.graph_pool_handle()

@@ -57,6 +57,8 @@ SETTINGS: dict[str, tuple[str, Callable[[str, Any], str], str]] = {
     "memory": ("SOFTNPU_MEMORY", _bytes, "the chip's"),
     "strict": ("SOFTNPU_STRICT", _strict, "0"),
     "hostile": ("SOFTNPU_HOSTILE", _number, "0"),
+    "fault": ("SOFTNPU_FAULT", _text, "unset"),
+    "pool": ("SOFTNPU_POOL", _text, "unset"),
     "asynchronous": ("SOFTNPU_ASYNC", _switch, "0"),
     "threads": ("SOFTNPU_THREADS", _number, "OMP_NUM_THREADS, else the usable cores"),
     "workspace": ("SOFTNPU_WORKSPACE", _text, "unset"),
