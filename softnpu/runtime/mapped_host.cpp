@@ -66,8 +66,7 @@ void* map_host(void* address, size_t bytes, int card) {
   if ((next != mappings().all.end() && overlaps(*next)) ||
       (next != mappings().all.begin() && overlaps(*std::prev(next))))
     fail(ACL_ERROR_RT_PARAM_INVALID, "ptr %p: part of the range is registered already", address);
-  const int fd = memfd_create("softnpu-host", MFD_CLOEXEC);
-  if (fd < 0) fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "memfd_create: %s", strerror(errno));
+  const int fd = memory_file("softnpu-host");
   uintptr_t device = 0;
   try {
     if (ftruncate(fd, static_cast<off_t>(bytes)) != 0)

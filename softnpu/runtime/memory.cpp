@@ -71,8 +71,7 @@ void map_granules(int card, uintptr_t address, size_t bytes, bool claimed) {
 void leave_granules(int, uintptr_t, size_t, bool) {}
 
 CardFile::CardFile(int card)
-    : fd(memfd_create("softnpu-card", MFD_CLOEXEC)), plain(card, map_granules), reserved(card, leave_granules) {
-  if (fd < 0) fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "memfd_create: %s", strerror(errno));
+    : fd(memory_file("softnpu-card")), plain(card, map_granules), reserved(card, leave_granules) {
   const size_t window = g_window.size;
   if (ftruncate(fd, static_cast<off_t>(2 * window)) != 0)
     fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "ftruncate of card memory: %s", strerror(errno));

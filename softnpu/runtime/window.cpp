@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <vector>
 
 #include "acl_types.h"
@@ -114,6 +116,14 @@ void AddressPool::trim() {
     on_change_(card_, first, last - first, false);
     release_granules(first, last - first);
   }
+}
+
+int memory_file(const char* name) {
+  const int fd = memfd_create(name, MFD_CLOEXEC);
+  if (fd >= 0) return fd;
+  if (errno == EMFILE || errno == ENFILE)
+    fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "no file descriptor is left for memory (see ulimit -n)");
+  fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "memfd_create: %s", strerror(errno));
 }
 
 }  // namespace softnpu

@@ -15,6 +15,9 @@ constexpr size_t kGranule = size_t{64} << 20;
 // Makes the reservation (g_window) when the first card is opened. Throws Failure(207001) when no address space is left.
 void open_window();
 
+// The descriptor of a file without a name that holds memory. Throws Failure(207005) when no descriptor is left.
+int memory_file(const char* name);
+
 // Consecutive granules for one card, 0 when there are none left. Callers hold the memory lock.
 uintptr_t claim_granules(size_t bytes, int card);
 void release_granules(uintptr_t address, size_t bytes);
