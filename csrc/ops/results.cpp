@@ -7,13 +7,18 @@
 
 namespace npu::ops::results {
 
-Tensor make(const Tensor& on, const Result& result) {
-  const c10::SymIntArrayRef sizes(result.sizes.data(), result.sizes.size());
-  if (is_npu(on)) return empty(C10_AS_INTARRAYREF_SLOW(sizes), result.dtype);
+bool on_card(const Tensor& on) {
+  if (is_npu(on)) return true;
   // The dispatcher comes here for any tensor on a card: the one that says where the operator runs may be elsewhere.
   TORCH_CHECK(on.is_meta(),
               "Expected all tensors to be on the same device, but the first one of an operator of npu is on ",
               on.device(), " and another one on npu");
+  return false;
+}
+
+Tensor make(const Tensor& on, const Result& result) {
+  const c10::SymIntArrayRef sizes(result.sizes.data(), result.sizes.size());
+  if (on_card(on)) return empty(C10_AS_INTARRAYREF_SLOW(sizes), result.dtype);
   return at::empty_symint(sizes, on.options().dtype(result.dtype));
 }
 

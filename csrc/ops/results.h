@@ -16,6 +16,8 @@ struct Result {
   at::ScalarType dtype;
 };
 
+// False for meta tensors, for which nothing is launched. Tensors of other devices are refused.
+bool on_card(const Tensor& on);
 // A contiguous tensor beside `on`: on its card, or a meta tensor.
 Tensor make(const Tensor& on, const Result& result);
 

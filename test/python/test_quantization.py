@@ -53,8 +53,8 @@ def test_per_channel_with_real_zero_points(dtype):
 
 def test_flip():
     values, scales, zeros = torch.arange(6.0).view(2, 3), torch.tensor([0.5, 1.0]), torch.tensor([0, 1])
-    tensor = torch.quantize_per_tensor(values.npu(), 0.5, 1, torch.quint8).flip(1)
-    assert tensor.is_npu and torch.equal(tensor.cpu().int_repr(), torch.quantize_per_tensor(values, 0.5, 1, torch.quint8).flip(1).int_repr())
+    npu, cpu = (torch.quantize_per_tensor(t, 0.5, 1, torch.quint8).flip(1) for t in (values.npu(), values))
+    assert npu.is_npu and torch.equal(npu.cpu().int_repr(), cpu.int_repr())
     channels = torch.quantize_per_channel(values.npu(), scales, zeros, 0, torch.qint8)  # upstream's CPU refuses these
     assert torch.equal(channels.flip(1).dequantize().cpu(), values.flip(1))
 

@@ -138,7 +138,7 @@ class Operator:
         tensors = ", ".join(f"&{self.named(a.name)}" for a in self.arguments if self.is_required(a))
         device = [f'    check_same_device("{self.schema.name}", {{{tensors}}});'] if tensors.count("&") > 1 else []
         if "acl" in row or "launch" in row:
-            lines += ["  if (is_npu(on)) {", *device, *(f"    {line}" for line in self.launches(call)), "  }"]
+            lines += ["  if (on_card(on)) {", *device, *(f"    {line}" for line in self.launches(call)), "  }"]
         lines.append(f"  return {self.result()};" if self.returned else "  return;")
         return f"{self.named(self.signature.decl(name=self.symbol + '_kernel'))} {{\n" + "\n".join(lines) + "\n}\n"
 
