@@ -145,7 +145,7 @@ def main() -> None:
         sys.exit(f"{options.official} does not exist; run bash ci/official.sh or give --official")
 
     softnpu = softnpu_folder()
-    pythons = {"ours": sys.executable, "official": options.official, "cpu": sys.executable}
+    pythons = {"ours": sys.executable, "official": str(Path(options.official).absolute()), "cpu": sys.executable}
     keys = [(side, level) for level in options.levels for side in ("ours", "official")] + [("cpu", "")]
     workers = {(side, level): Worker(side, pythons[side], softnpu, options.threads, level or "0") for side, level in keys}
     results = measure(workers, options.levels, options.slices)
