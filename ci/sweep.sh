@@ -22,6 +22,7 @@
 #   mutants     small mistakes in torch_npu/ and the kernel tables, one at a time: their tests must fail; 165, --count N --seed S --paths ...
 #   models      networks trained on CPU and npu side by side, libraries from PyPI, custom operators and contrib, memory over 2,000 steps
 #   packages    training and evaluation packages from PyPI that know the npu, each in an environment of its own; a table
+#   perfetto    profiles of a GPT step, read by Perfetto's trace processor in a browser without a window
 #   alone       clean environments with the official wheel and softnpu by two pip commands: programs, and the recipes of docs/ci.md as written
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -129,9 +130,11 @@ case "$sweep" in
     exit $failed ;;
   packages)
     python3 test/packages/sweep.py "$@" ;;
+  perfetto)
+    python3 test/profiler/perfetto.py "$@" ;;
   alone)
     python3 test/softnpu_dist/alone.py "$@" ;;
   *)
-    sed -n '2,25s/^# //p' "$0" >&2
+    sed -n '2,26s/^# //p' "$0" >&2
     exit 1 ;;
 esac

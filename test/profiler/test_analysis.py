@@ -37,6 +37,20 @@ def made() -> Trace:
                  process=3)
 
 
+@pytest.mark.parametrize(("function", "cut"), [
+    ((50, 150), (50, 100)),  # opens the outer range
+    ((150, 250), (150, 200)),  # opens the inner one
+    ((250, 350), (300, 350)),  # closes the inner one
+    ((250, 450), (400, 450)),  # closes both
+    ((50, 250), (50, 100)),  # opens both
+    ((10, 500), (10, 500)), ((210, 290), (210, 290)), ((100, 400), (100, 400)), ((400, 600), (400, 600)), ((0, 100), (0, 100)),
+])
+def test_functions_are_cut_where_they_cross_ranges(function, cut):
+    entry, ranges = Range("f", *function, 7), [Range("inner", 200, 300, 7), Range("outer", 100, 400, 7), Range("before", 20, 30, 7)]
+    intervals.cut_at([entry], ranges)
+    assert (entry.begin, entry.end) == cut
+
+
 def events(info=None, calls=True):
     timeline = Timeline(made(), info or {}, calls).events
     pids = {event["pid"]: event["args"]["name"] for event in timeline if event["name"] == "process_name"}

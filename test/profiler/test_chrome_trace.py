@@ -48,9 +48,9 @@ def of_torch(run, folder):
     return json.loads((folder / "trace.json").read_text())["traceEvents"]
 
 
-def of_torch_npu(run, folder):
+def of_torch_npu(run, folder, **options):
     handler = profiler.tensorboard_trace_handler(str(folder))
-    with profiler.profile(on_trace_ready=handler, experimental_config=settings(mstx=True)) as profile:
+    with profiler.profile(on_trace_ready=handler, experimental_config=settings(mstx=True), **options) as profile:
         run()
     return json.loads((profile.folder / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())
 
@@ -67,6 +67,18 @@ def test_both_profilers(tmp_path, level):
     finally:
         end()
         torch.npu.set_task_queue_enable(before)
+
+
+def test_python_functions_do_not_cross_ranges(tmp_path):
+    run, end = work()
+    try:
+        run()
+        events = of_torch_npu(run, tmp_path, with_stack=True)
+    finally:
+        end()
+    assert any(event.get("cat") == "python_function" for event in events)
+    assert any(event["name"] == "Optimizer.step#AdamW.step" for event in events)
+    check(events, {"Python", "Stream"})
 
 
 def test_a_card_that_runs_beside_the_host(tmp_path):

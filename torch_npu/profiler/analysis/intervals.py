@@ -1,5 +1,7 @@
 """Unions and differences of time spans: what was computed, communicated, both at once, neither."""
 
+from bisect import bisect_left
+
 Spans = list[tuple[int, int]]
 
 
@@ -12,6 +14,33 @@ def union(spans) -> Spans:
         elif end > begin:
             merged.append((begin, end))
     return merged
+
+
+def cut_at(functions: list, ranges: list) -> None:
+    """A range that one function begins and another one ends: the first then ends where it begins, the second begins where it ends.
+
+    In a viewer slices of a lane are apart or inside each other; it leaves out what is neither.
+    """
+    ranges = sorted(ranges, key=lambda entry: (entry.begin, -entry.end))
+    begins = [entry.begin for entry in ranges]
+    outer: list[int] = []  # the range around each, by its place
+    open_ranges: list[int] = []
+    for place, entry in enumerate(ranges):
+        while open_ranges and ranges[open_ranges[-1]].end <= entry.begin:
+            open_ranges.pop()
+        outer.append(open_ranges[-1] if open_ranges else -1)
+        open_ranges.append(place)
+
+    def around(time: int):
+        place = bisect_left(begins, time) - 1
+        while place >= 0:
+            if ranges[place].end > time:
+                yield ranges[place]
+            place = outer[place]
+
+    for function in functions:
+        function.end = min((entry.begin for entry in around(function.end) if entry.begin > function.begin), default=function.end)
+        function.begin = max((entry.end for entry in around(function.begin) if entry.end < function.end), default=function.begin)
 
 
 def minus(spans: Spans, other: Spans) -> Spans:

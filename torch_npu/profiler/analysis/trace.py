@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch_npu.profiler import _folder
+from torch_npu.profiler.analysis.intervals import cut_at
 
 _NPU_DEVICE_TYPE = 20  # c10::DeviceType::PrivateUse1, as kineto's memory events have it
 
@@ -193,6 +194,7 @@ def _relate(trace: Trace) -> None:
     trace.launches.sort(key=lambda launch: launch.begin)
     for operators, functions in _by_thread(trace):
         _nest(operators, functions)
+    _cut_functions(trace)
     by_number = {operator.number: operator for operator in trace.operators}
     for launch in trace.launches:
         launch.operator = by_number.get(launch.operation)
@@ -216,6 +218,18 @@ def _by_thread(trace: Trace):
     for function in trace.functions:
         threads[function.thread][1].append(function)
     return threads.values()
+
+
+def _cut_functions(trace: Trace) -> None:
+    """c10d's ranges of collectives last longer than the call that they began in, and are left alone."""
+    threads: dict[int, tuple[list, list]] = defaultdict(lambda: ([], []))
+    for function in trace.functions:
+        threads[function.thread][0].append(function)
+    for entry in trace.annotations:
+        if not entry.name.startswith("hccl:"):
+            threads[entry.thread][1].append(entry)
+    for functions, ranges in threads.values():
+        cut_at(functions, ranges)
 
 
 def _nest(operators: list[Operator], functions: list[Range]) -> None:
