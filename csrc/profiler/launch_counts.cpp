@@ -39,14 +39,13 @@ Count& count_of(const char* name, Kind kind) {
   return g_rest;
 }
 
-// ---- the measurement ------------------------------------------------------------------------------------------------
+// ---- the measurements -----------------------------------------------------------------------------------------------
 
 class Measurement {
  public:
-  // False when there is another one, or none can be made.
+  // False when the last one here is still under way, or none can be made.
   bool begin(Count& count, Stream stream) noexcept {
-    if (watchers::has(watchers::capture)) return false;
-    if (take(State::pending)) collect();
+    collect();  // one that threads which came at once have passed over
     if (!take(State::idle)) return false;
     try {
       if (begin_.was_recorded() && begin_.device_index() != stream.device_index())
@@ -60,6 +59,21 @@ class Measurement {
     stream_ = stream;
     return true;
   }
+
+  // Takes the result, if there is one.
+  void collect() noexcept {
+    if (!take(State::pending)) return;
+    try {
+      const captures::Relaxed relaxed;
+      if (!end_.query()) return state_.store(State::pending, std::memory_order_release);
+      count_->nanoseconds += static_cast<uint64_t>(std::max(0.0, 1e6 * begin_.elapsed_time(end_)));
+      count_->measured++;
+    } catch (const std::exception&) {  // it failed: the program hears of it where it waits
+      return drop();
+    }
+    state_.store(State::idle, std::memory_order_release);
+  }
+  bool is_idle() const { return state_.load(std::memory_order_relaxed) == State::idle; }
 
   void end(bool refused) noexcept {
     if (refused || watchers::has(watchers::capture)) return drop();
@@ -75,17 +89,6 @@ class Measurement {
   enum class State : uint8_t { idle, busy, pending };
 
   bool take(State expected) { return state_.compare_exchange_strong(expected, State::busy, std::memory_order_acquire); }
-  void collect() noexcept {
-    try {
-      const captures::Relaxed relaxed;
-      if (!end_.query()) return state_.store(State::pending, std::memory_order_release);
-      count_->nanoseconds += static_cast<uint64_t>(std::max(0.0, 1e6 * begin_.elapsed_time(end_)));
-      count_->measured++;
-    } catch (const std::exception&) {  // it failed: the program hears of it where it waits
-      return drop();
-    }
-    state_.store(State::idle, std::memory_order_release);
-  }
   void drop() noexcept {
     begin_ = Event(true);
     end_ = Event(true);
@@ -98,10 +101,26 @@ class Measurement {
   std::optional<Stream> stream_;
 };
 
-// Never destroyed: threads may outlive the statics.
-Measurement& measurement() {
-  static auto* const one = new Measurement;
-  return *one;
+// A ring. Never destroyed: threads may outlive the statics.
+constexpr size_t kMeasurements = 16;
+std::atomic<size_t> g_oldest{0}, g_next{0};
+
+Measurement& measurement(size_t number) {
+  static auto* const ring = new Measurement[kMeasurements];
+  return ring[number % kMeasurements];
+}
+
+// The number of a measurement that has begun, from 1; 0: none. Threads that come at once may miss their turn.
+uint8_t measure(Count& count, Stream stream) noexcept {
+  if (watchers::has(watchers::capture)) return 0;
+  for (size_t oldest = g_oldest; oldest < g_next; oldest = ++g_oldest) {
+    measurement(oldest).collect();
+    if (!measurement(oldest).is_idle()) break;
+  }
+  const size_t next = g_next;
+  if (!measurement(next).begin(count, stream)) return 0;
+  ++g_next;
+  return static_cast<uint8_t>(1 + next % kMeasurements);
 }
 
 // Not every 24th, which may always be the same operator of a loop.
@@ -166,13 +185,13 @@ const char* name_of(Kind kind) {
 
 Call begin(const char* name, Kind kind, Stream stream) noexcept {
   Call call{&count_of(name, kind)};
-  call.measured = is_due() && measurement().begin(*call.count, stream);
+  if (is_due()) call.measurement = measure(*call.count, stream);
   return call;
 }
 
 void end(const Call& call, bool refused) noexcept {
   if (!refused) call.count->calls.fetch_add(1, std::memory_order_relaxed);
-  if (call.measured) measurement().end(refused);
+  if (call.measurement) measurement(call.measurement - 1u).end(refused);
 }
 
 }  // namespace npu::launch_counts

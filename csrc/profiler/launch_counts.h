@@ -5,10 +5,10 @@
 // The first question turns counting on, ten seconds without a question turn it off; the counts stay, so whoever asks
 // takes the difference to the last answer. A launch is counted when its call has succeeded, on whichever thread, with
 // one atomic addition; operators are told apart by the address of their name, and put together by the name when asked.
-// In about every 24th launch of a thread the card's time is measured as well, between two events. There is only one
-// measurement at a time in a process, so a deep queue means fewer of them, and the launch that comes by later takes the
-// result: nobody waits, and the thread that answers asks no device. None is begun or read while a graph is captured.
-// What is recorded into a graph is not counted: its replay is.
+// In about every 24th launch of a thread the card's time is measured as well, between two events. A process has few
+// measurements, so a deep queue means fewer results. The next launch that is to be measured takes the results of those
+// that have ended: nobody waits, and the thread that answers asks no device. None is begun or read while a graph is
+// captured. What is recorded into a graph is not counted: its replay is.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@ struct Count {
 
 struct Call {
   Count* count = nullptr;
-  bool measured = false;
+  uint8_t measurement = 0;  // its number, from 1; 0: none
 };
 
 inline bool counting() noexcept { return watchers::has(watchers::count); }
