@@ -38,9 +38,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"Port {options.port} {why}: give another one with --port, or leave it out for a free one.", file=sys.stderr)
         return 1
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what is in the background without it
-    print(server.url)
-    print("Open this address in a browser of this machine. Whoever has it sees this user's processes. Ctrl+C ends it.", flush=True)
     try:
+        print(server.url)
+        print("Open this address in a browser of this machine. Whoever has it sees this user's processes. Ctrl+C ends it.", flush=True)
         server.serve_forever(poll_interval=0.1)
     except KeyboardInterrupt:
         pass
