@@ -26,7 +26,7 @@ npu_install_libraries("${PROJECT_SOURCE_DIR}/csrc" ${package}/lib "$ORIGIN:$ORIG
 npu_install_libraries("${PROJECT_SOURCE_DIR}/softnpu" ${package}/softnpu/lib64 "$ORIGIN:$ORIGIN/../../../torch/lib")
 
 install(DIRECTORY torch_npu/ DESTINATION ${package} FILES_MATCHING
-        PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "dtypes.txt" PATTERN "compatibility.json" PATTERN "__pycache__" EXCLUDE
+        PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "dtypes.txt" PATTERN "compatibility.json" PATTERN "page.html" PATTERN "__pycache__" EXCLUDE
         REGEX "/torch_npu/(include|lib|softnpu)$" EXCLUDE)  # links of `pip install -e .`
 install(DIRECTORY abi/ DESTINATION ${package}/include FILES_MATCHING PATTERN "*.h")
 

@@ -27,17 +27,18 @@ def look(pid: int) -> dict:
     report = _inspection.ask(pid, *_PARTS)
     time.sleep(_BETWEEN)
     later = _inspection.ask(pid, "streams")["streams"]
-    report["moves"] = None if later is None else _done(later) != _done(report["streams"])
+    report["moves"] = None if later is None else done(later) != done(report["streams"])
     return report
 
 
-def _done(streams: list[dict] | None) -> dict:
+def done(streams: list[dict] | None) -> dict:
+    """Of each stream, how many tasks have ended: what differs between two looks at a process that moves."""
     return {(stream["device"], stream["stream"]): stream["done"] for stream in streams or []}
 
 
 def place(report: dict) -> str:
     """The innermost line of the user's in the main thread; of a library's if there is none."""
-    for thread in (report["stacks"] or {}).get("threads", []):
+    for thread in (report.get("stacks") or {}).get("threads", []):
         if thread["main"]:
             users = [frame for frame in thread["frames"] if not frame[0].startswith("<") and not any(part in frame[0] for part in _FOLDERS)]
             file, line, name = (users or thread["frames"])[0]
@@ -64,7 +65,11 @@ def _capital(text: str) -> str:
 
 
 def verdicts(reports: list[dict]) -> list[str]:
-    """Sentences, one for each thing that is waited for."""
+    return findings(reports) or [f"No collective, send or receive has waited for more than {_PATIENCE:g} s."]
+
+
+def findings(reports: list[dict]) -> list[str]:
+    """Sentences, one for each thing that is waited for or has failed."""
     found: dict[tuple, dict[int, tuple[dict, dict]]] = {}
     for report in reports:
         for group in report["groups"] or []:
@@ -73,7 +78,11 @@ def verdicts(reports: list[dict]) -> list[str]:
     for (_, name, ranks), members in found.items():
         whole = len(ranks) == max(len(key[2]) for key in found)
         sentences += _of_group(ranks, members, "" if whole else f" (group {name})")
-    return sentences or [f"No collective, send or receive has waited for more than {_PATIENCE:g} s."]
+    return sentences
+
+
+def waits_long(report: dict) -> bool:
+    return any(wait["seconds"] >= _PATIENCE for group in report["groups"] or [] for wait in group["waits"])
 
 
 def _of_group(ranks: tuple, members: dict, suffix: str) -> list[str]:
@@ -121,14 +130,24 @@ def _collective(number: int, ranks: tuple, members: dict, waits: dict, suffix: s
         return f"The ranks call different collectives as #{number}{suffix}: {calls}; they wait since {seconds:.0f} s."
     if absent:
         return _capital(since.replace("in it", f"in {what}")) + unseen
-    kernels = sorted({(rank, name) for rank in members for name in _running(members[rank][0])
+    kernels = sorted({(rank, name) for rank in members for name in running(members[rank][0])
                       if name not in titles.values() and not name.startswith("Hccl")})
     before = "; ".join(f"rank {rank} runs {name}" for rank, name in kernels)
     return f"All ranks have called {what}, which has not ended since {seconds:.0f} s{': ' + before if before else ''}."
 
 
-def _running(report: dict) -> list[str]:
+def running(report: dict) -> list[str]:
+    """What its streams run."""
     return [stream["running"] for stream in report["streams"] or [] if stream["running"]]
+
+
+def queued(report: dict) -> int:
+    """Launches that wait in the task queue, and tasks in the streams."""
+    return report["queue"]["waiting"] + sum(stream["queued"] for stream in report["streams"] or [])
+
+
+def in_order(reports: list[dict]) -> list[dict]:
+    return sorted(reports, key=lambda report: (rank_of(report) is None, rank_of(report) or 0, report["process"]["pid"]))
 
 
 def table(reports: list[dict]) -> str:
@@ -136,13 +155,12 @@ def table(reports: list[dict]) -> str:
     for report in reports:
         waits = [f"{wait['title']} #{wait['number']}, {wait['seconds']:.1f} s"
                  for group in report["groups"] or [] for wait in group["waits"]]
-        queued = report["queue"]["waiting"] + sum(stream["queued"] for stream in report["streams"] or [])
-        running = ", ".join(_running(report)) if report["streams"] is not None else "unknown"
+        runs = ", ".join(running(report)) if report["streams"] is not None else "unknown"
         moves = {True: "yes", False: "no", None: "unknown"}[report["moves"]]
         rank = rank_of(report)
         cards = ",".join(map(str, report["process"]["cards"]))
-        rows.append(("-" if rank is None else str(rank), str(report["process"]["pid"]), cards or "-", place(report), str(queued),
-                     running or "-", moves, "; ".join(waits) or "-"))
+        rows.append(("-" if rank is None else str(rank), str(report["process"]["pid"]), cards or "-", place(report), str(queued(report)),
+                     runs or "-", moves, "; ".join(waits) or "-"))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows)
 
@@ -176,7 +194,7 @@ def main(arguments: list[str] | None = None) -> int:
                 reports.append(answer.result())
             except _inspection.CannotAsk as why:
                 refusals.append(str(why))
-    reports.sort(key=lambda report: (rank_of(report) is None, rank_of(report) or 0, report["process"]["pid"]))
+    reports = in_order(reports)
     if options.json:
         print(json.dumps({"processes": reports, "verdicts": verdicts(reports) if reports else [], "refusals": refusals}, indent=2))
         return 1 if refusals else 0

@@ -45,6 +45,8 @@ class AllocatorStats {
   DeviceStats& rare() { return stats_; }
   size_t allocated_bytes() const { return static_cast<size_t>(now_[0].bytes + now_[1].bytes); }
   size_t reserved_bytes() const { return static_cast<size_t>(stats_.reserved_bytes[0].current); }
+  size_t peak_allocated_bytes() const { return static_cast<size_t>(peak_all_.bytes); }
+  size_t peak_reserved_bytes() const { return static_cast<size_t>(stats_.reserved_bytes[0].peak); }
 
   DeviceStats report() const;
   void reset_accumulated();

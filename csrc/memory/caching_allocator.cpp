@@ -14,6 +14,7 @@
 #include "memory/units.h"
 #include "runtime/device.h"
 #include "runtime/gpu_trace.h"
+#include "runtime/inspection.h"
 #include "runtime/task_queue.h"
 
 namespace npu::caching_allocator {
@@ -123,6 +124,22 @@ class CachingAllocator final : public c10::DeviceAllocator {
 CachingAllocator* const g_native = new CachingAllocator;
 std::atomic<c10::DeviceAllocator*> g_current{g_native};
 REGISTER_ALLOCATOR(c10::DeviceType::PrivateUse1, g_native)
+
+// ---- the part "memory" of an inspection -----------------------------------------------------------------------------
+
+std::string memory_part() {
+  std::string cards;
+  for_each_heap([&](DeviceHeap& heap) {
+    const Usage usage = heap.usage();
+    cards +=
+        c10::str(cards.empty() ? "" : ", ", "{\"card\": ", int{heap.device()}, ", \"allocated\": ", usage.allocated,
+                 ", \"reserved\": ", usage.reserved, ", \"peak_allocated\": ", usage.peak_allocated,
+                 ", \"peak_reserved\": ", usage.peak_reserved, "}");
+  });
+  return "[" + cards + "]";
+}
+
+[[maybe_unused]] const bool g_is_inspected = (inspection::add("memory", &memory_part), true);
 
 // ---- addresses given to other libraries -----------------------------------------------------------------------------
 

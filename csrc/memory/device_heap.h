@@ -29,6 +29,10 @@ namespace npu::caching_allocator {
 using c10::CachingDeviceAllocator::DeviceStats;
 using c10::CachingDeviceAllocator::SegmentInfo;
 
+struct Usage {
+  size_t allocated = 0, reserved = 0, peak_allocated = 0, peak_reserved = 0;  // bytes
+};
+
 class DeviceHeap {
  public:
   explicit DeviceHeap(c10::DeviceIndex device);
@@ -62,6 +66,7 @@ class DeviceHeap {
   double memory_fraction();
 
   DeviceStats stats();
+  Usage usage();  // leaves the pools as they are
   void reset_accumulated_stats();
   void reset_peak_stats();
   std::vector<SegmentInfo> segments(c10::MempoolId_t owner);  // {0, 0}: all

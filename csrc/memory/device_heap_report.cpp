@@ -26,6 +26,12 @@ DeviceStats DeviceHeap::stats() {
   return stats;
 }
 
+Usage DeviceHeap::usage() {
+  Lock lock(mutex_);
+  return {stats_.allocated_bytes(), stats_.reserved_bytes(), stats_.peak_allocated_bytes(),
+          stats_.peak_reserved_bytes()};
+}
+
 void DeviceHeap::reset_accumulated_stats() {
   Lock lock(mutex_);
   stats_.reset_accumulated();

@@ -8,9 +8,11 @@
 #include <mutex>
 
 #include "acl/config.h"
+#include "acl/json.h"
 #include "acl/library.h"
 #include "ops/register.h"
 #include "runtime/capture.h"
+#include "runtime/inspection.h"
 
 namespace npu::ops {
 
@@ -103,6 +105,15 @@ void reset_fallback_counts() {
   std::lock_guard lock(mutex);
   counts().clear();
 }
+
+static std::string fallbacks_part() {
+  std::string list;
+  for (const auto& [name, calls] : fallback_counts())
+    list += c10::str(list.empty() ? "" : ", ", "{\"name\": ", quoted(name), ", \"calls\": ", calls, "}");
+  return "[" + list + "]";
+}
+
+[[maybe_unused]] static const bool fallbacks_are_inspected = (inspection::add("fallbacks", &fallbacks_part), true);
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
 

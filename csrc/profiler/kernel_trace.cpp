@@ -194,16 +194,20 @@ REGISTER_PRIVATEUSE1_PROFILER(Profiler);
 
 void Span::begin(const char* name, Kind kind, Stream stream, Traffic traffic) {
   if (captures::of_stream(stream.handle()) != nullptr) return;  // nothing runs now; the replay is a launch
-  const uint64_t operation = operations().empty() ? 0 : operations().back();
   exceptions_ = std::uncaught_exceptions();
+  if (launch_counts::counting()) call_ = launch_counts::begin(name, kind, stream);
+  if (!recording()) return;
+  const uint64_t operation = operations().empty() ? 0 : operations().back();
   launch_ = Launches::all().begin(name, kind, operation, stream, std::move(traffic));
 }
 
 void Span::end() noexcept {
+  const bool refused = std::uncaught_exceptions() > exceptions_;
   try {
-    Launches::all().end(launch_, std::uncaught_exceptions() > exceptions_);
+    if (launch_) Launches::all().end(launch_, refused);
   } catch (...) {  // a destructor: this launch is missing in the trace
   }
+  if (call_.count) launch_counts::end(call_, refused);
 }
 
 }  // namespace npu::kernel_trace

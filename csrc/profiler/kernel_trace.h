@@ -1,5 +1,5 @@
-// Device times for torch.profiler with ProfilerActivity.PrivateUse1: while it records, whatever goes to the card stands
-// between two events of its stream. A launch that is not recorded costs one load more.
+// What looks at whatever goes to the card: torch.profiler with ProfilerActivity.PrivateUse1, which has it stand between
+// two events of its stream, and the counters of launch_counts.h. A launch that nobody looks at costs one load more.
 //
 // Note [What the trace shows of a launch]
 // Three activities of kineto, which share the number under "correlation":
@@ -12,14 +12,16 @@
 #include <cstdint>
 #include <string>
 
+#include "profiler/launch_counts.h"
 #include "runtime/event.h"
 #include "runtime/watchers.h"
 
 namespace npu::kernel_trace {
 
 inline bool recording() noexcept { return watchers::has(watchers::trace); }
+inline bool observed() noexcept { return watchers::has(watchers::Watcher{watchers::trace | watchers::count}); }
 
-enum class Kind : uint8_t { kernel, copy, collective, graph };
+using launch_counts::Kind;
 
 // What a copy or a collective moves.
 struct Traffic {
@@ -34,15 +36,15 @@ struct Launch;
 class Span {
  public:
   explicit Span(const char* name, Kind kind = Kind::kernel) {
-    if (recording()) begin(name, kind, current_stream(), {});
+    if (observed()) begin(name, kind, current_stream(), {});
   }
   // `traffic` is called when the launch is recorded.
   template <typename Describe>
   Span(const char* name, Kind kind, Stream stream, Describe&& traffic) {
-    if (recording()) begin(name, kind, stream, traffic());
+    if (observed()) begin(name, kind, stream, recording() ? traffic() : Traffic{});
   }
   ~Span() {
-    if (C10_UNLIKELY(launch_ != nullptr)) end();
+    if (C10_UNLIKELY(exceptions_ >= 0)) end();
   }
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
@@ -52,7 +54,8 @@ class Span {
   void end() noexcept;
 
   Launch* launch_ = nullptr;
-  int exceptions_ = 0;  // under way when it began
+  launch_counts::Call call_;
+  int exceptions_ = -1;  // under way when it began; -1: nobody looks
 };
 
 // Appends one line for each launch that is over and was not written yet: name, kind, card, stream, begin and duration

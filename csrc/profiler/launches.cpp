@@ -159,7 +159,6 @@ size_t Launches::size() {
 }
 
 int64_t write_finished(int file) {
-  static const char* const kinds[] = {"kernel", "copy", "collective", "graph"};
   std::string text;
   int64_t lines = 0;
   auto& all = Launches::all();
@@ -173,7 +172,7 @@ int64_t write_finished(int file) {
     }
     const auto& traffic = launch.traffic;
     text +=
-        c10::str(launch.name, '\t', kinds[static_cast<size_t>(launch.kind)], '\t',
+        c10::str(launch.name, '\t', launch_counts::name_of(launch.kind), '\t',
                  static_cast<int>(launch.stream.device_index()), '\t', launch.stream.id(), '\t', launch.device_begin,
                  '\t', launch.device_end - launch.device_begin, '\t', launch.operation, '\t', launch.correlation, '\t',
                  traffic.bytes, '\t', traffic.direction ? traffic.direction : traffic.group.c_str(), '\n');

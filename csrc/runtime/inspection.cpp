@@ -1,5 +1,6 @@
 #include "runtime/inspection.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -22,16 +24,26 @@
 #include "acl/runtime_symbol.h"
 #include "runtime/device.h"
 #include "runtime/task_queue.h"
+#include "runtime/watchers.h"
 
 namespace npu::inspection {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr size_t kMaxQuestion = 256;
+constexpr auto kInterest = std::chrono::seconds(10);
+
+struct Entry {
+  Part part = nullptr;
+  Unwanted unwanted = nullptr;
+  std::optional<Clock::time_point> until = {};  // it is told; of the inspection's thread
+};
 
 struct Parts {
   std::mutex mutex;
-  std::map<std::string, Part> all;
+  std::map<std::string, Entry> all;  // none is ever removed
 };
 
 // Never destroyed: the thread may outlive the statics.
@@ -42,11 +54,11 @@ Parts& parts() {
 
 std::atomic<int> g_socket{-1};
 std::thread* g_thread = nullptr;  // of start() and stop()
-std::chrono::steady_clock::time_point g_started;
+Clock::time_point g_started;
 int g_rank = -1;  // read when it starts: other threads may change the environment later
 
 std::string process_part() {
-  const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - g_started).count();
+  const auto seconds = std::chrono::duration<double>(Clock::now() - g_started).count();
   std::string cards;
   for (c10::DeviceIndex card = 0; card < kMaxDevices; ++card)
     if (has_primary_context(card)) cards += (cards.empty() ? "" : ", ") + std::to_string(card);
@@ -77,7 +89,10 @@ std::string answer(const std::string& name) {
   {
     std::lock_guard<std::mutex> lock(parts().mutex);
     const auto found = parts().all.find(name);
-    if (found != parts().all.end()) part = found->second;
+    if (found != parts().all.end()) {
+      part = found->second.part;
+      if (found->second.unwanted) found->second.until = Clock::now() + kInterest;
+    }
   }
   std::string value = "null";
   try {
@@ -122,9 +137,34 @@ void serve(int connection) {
     if (!send_all(connection, answer(name))) return;
 }
 
+// Tells the parts that nobody has asked for; milliseconds to the next time, -1 when there is none.
+int tell_unwanted() {
+  int next = -1;
+  std::lock_guard<std::mutex> lock(parts().mutex);
+  for (auto& [name, entry] : parts().all) {
+    if (!entry.until) continue;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*entry.until - Clock::now()).count();
+    if (left <= 0) {
+      entry.until.reset();
+      entry.unwanted();
+    } else if (next < 0 || left < next) {
+      next = static_cast<int>(left);
+    }
+  }
+  return next;
+}
+
+void await_question(int socket) {
+  for (pollfd listening{socket, POLLIN, 0};;) {
+    const int ready = poll(&listening, 1, tell_unwanted());
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return;
+  }
+}
+
 void work(int socket) {
   pthread_setname_np(pthread_self(), "npu_inspection");
   for (;;) {
+    await_question(socket);
     const int connection = accept4(socket, nullptr, nullptr, SOCK_CLOEXEC);
     if (connection < 0 && errno == EINVAL) return;  // stop()
     if (connection < 0) {                           // nobody came, or the process has no descriptor left for now
@@ -156,9 +196,11 @@ int listen_here() {
 
 }  // namespace
 
-void add(const char* name, Part part) {
+void add(const char* name, Part part, Unwanted unwanted) {
   std::lock_guard<std::mutex> lock(parts().mutex);
-  parts().all[name] = part;
+  Entry& entry = parts().all[name];
+  entry.part = part;
+  entry.unwanted = unwanted;
 }
 
 void start() noexcept {
@@ -166,7 +208,7 @@ void start() noexcept {
     add("process", &process_part);
     add("queue", &queue_part);
     add("streams", &streams_part);
-    g_started = std::chrono::steady_clock::now();
+    g_started = Clock::now();
     g_rank = config::rank();
     const int fd = listen_here();
     if (fd < 0) return;
@@ -193,6 +235,7 @@ void stop() noexcept {
 }
 
 void forget_in_child() noexcept {
+  watchers::set(watchers::count, false);  // nobody can ask, nor end it
   const int fd = g_socket.exchange(-1);
   if (fd >= 0) close(fd);
 }

@@ -7,15 +7,18 @@
 // launch. It is there to answer while every other thread is stuck: a part may take locks that are held for moments, but
 // none that is held while something is waited for, and it asks no device.
 // A question is a line with names of parts, separated by spaces. The answer is a line of JSON for each, {"part": ...};
-// one that is not known is null.
+// one that is not known is null. A part that costs something while it is wanted begins with the first question, and is
+// told when nobody has asked for it for ten seconds.
 #pragma once
 
 #include <string>
 
 namespace npu::inspection {
 
-using Part = std::string (*)();         // a JSON value; on the thread of the inspection
-void add(const char* name, Part part);  // at library load time, or under Python's lock at import
+using Part = std::string (*)();  // a JSON value; on the thread of the inspection
+using Unwanted = void (*)();     // on the same thread; adds no part
+// At library load time, or under Python's lock at import.
+void add(const char* name, Part part, Unwanted unwanted = nullptr);
 
 void start() noexcept;            // by init(); a socket that cannot be had is done without
 void stop() noexcept;             // by finalize()

@@ -8,8 +8,8 @@
 
 namespace npu::watchers {
 
-// profiler/kernel_trace.h, dump/session.h, aclnn/origins.h, runtime/capture.h
-enum Watcher : uint8_t { trace = 1, dump = 2, origin = 4, capture = 8 };
+// profiler/kernel_trace.h, dump/session.h, aclnn/origins.h, runtime/capture.h, profiler/launch_counts.h
+enum Watcher : uint8_t { trace = 1, dump = 2, origin = 4, capture = 8, count = 16 };
 
 inline constinit std::atomic<uint8_t> active{0};
 

@@ -24,6 +24,7 @@ TESTS = {
     "_captured_steps.py": [f"{PYTHON}graphs.py", "-k", "host_is_refused or training_steps"],
     "_debug.py": [f"{PYTHON}dump.py", f"{PYTHON}origins.py"],
     "_inspection.py": [f"{PYTHON}hang.py"],
+    "dashboard/": [f"{PYTHON}dashboard.py"],
     "hang.py": [f"{PYTHON}hang.py"],
     "npu/_gpu_trace.py": [f"{PYTHON}sanitizer.py"],
     "npu/_sanitizer.py": [f"{PYTHON}sanitizer.py"],

@@ -2,13 +2,17 @@
 
 import os
 import re
+import socket
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import torch
 
 import torch_npu
+from torch_npu.dashboard.server import Server
+from torch_npu.dashboard.snapshots import Snapshots
 from torch_npu.multiprocessing import reductions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +40,29 @@ def test_another_user_learns_nothing(run):
                   f"s.connect('\\0torch_npu/' + str(os.stat('/proc/self/ns/pid').st_ino) + '/{os.getpid()}')\n"
                   "try: s.sendall(b'process stacks\\n')\nexcept OSError: pass\nprint(s.recv(1 << 16))")
     assert process.stdout == """b'{"refused": "the process belongs to another user"}\\n'\n""", process.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_the_dashboard_is_the_users_own(run):
+    server = Server(0, Snapshots())
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    address, port = server.server_address
+
+    def answer(url, become=""):
+        return run(f"import encodings.idna, http.client, os, urllib.error, urllib.request\n{become}\n"
+                   f"try: print(urllib.request.urlopen({url!r}).status)\n"
+                   "except urllib.error.HTTPError as error: print(error.code)\n").stdout
+
+    try:
+        assert address == "127.0.0.1" and answer(server.url) == "200\n" and answer(server.url.replace("token=", "token=x")) == "403\n"
+        assert answer(server.url, "os.setgid(65534); os.setuid(65534)") == "403\n"
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.2", port), timeout=5)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def test_libraries_come_from_the_package(run, tmp_path):
