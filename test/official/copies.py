@@ -5,7 +5,7 @@ import io
 import pickle
 
 import torch
-from cases import each
+from rows import each
 
 import torch_npu
 

@@ -3,7 +3,7 @@
 from functools import partial
 
 import torch
-from cases import each
+from rows import each
 
 import torch_npu  # noqa: F401
 

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import torch
-from cases import each
+from rows import each
 
 import torch_npu
 

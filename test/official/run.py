@@ -1,6 +1,6 @@
 """Runs the checks of this folder with the official torch_npu wheel on softnpu; ci/official.sh sets up the environment.
 
-Usage: python run.py [--long] [NAME...]. A check is a function `check_*` of a module here, or one of its cases (cases.py); NAME picks
+Usage: python run.py [--long] [NAME...]. A check is a function `check_*` of a module here, or one of its cases (rows.py); NAME picks
 modules or functions. Every mode of MODES runs them in a process of its own; a module with a line `IN_MODES = (...)` runs in those only,
 one with `APART = True`, which changes torch for good, in a process of its own. LONG names modules that only the sweep runs. A check that
 fails ends its process, because the official client is unusable after a failed task, and a new process takes the remaining ones.

@@ -3,7 +3,7 @@
 import threading
 
 import torch
-from cases import each
+from rows import each
 
 import torch_npu
 

@@ -1,7 +1,7 @@
 """Views: what they show, writing through them, and what the client does with their strides and formats."""
 
 import torch
-from cases import each
+from rows import each
 from torch.utils.dlpack import from_dlpack, to_dlpack
 
 import torch_npu
