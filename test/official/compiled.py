@@ -156,6 +156,7 @@ def check_traces():
 def check_fake_tensors_know_the_card():
     from torch._subclasses.fake_tensor import FakeTensorMode
 
+    real = X.npu()
     with FakeTensorMode() as mode:
-        x = mode.from_tensor(X.npu())
+        x = mode.from_tensor(real)
         assert (x @ x.t()).device == torch.device("npu:0") and (x @ x.t()).shape == (4, 4)

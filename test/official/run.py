@@ -23,8 +23,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 MODULES = ("wheel", "schemas", "defaults", "device", "copies", "operators", "custom_ops", "randomness", "streams", "graphs", "memory",
-           "training", "overflow", "profiling", "distributed", "recovery", "sharing")
-LONG = ()
+           "training", "overflow", "profiling", "distributed", "recovery", "sharing", "views", "amp", "autograd", "optimisers", "contrib",
+           "compiled", "transfer", "loading", "ranks")
+LONG = ("environment", "four_ranks")
 # name -> environment. The client's task queue at its three levels, and softnpu with all work on worker threads and with
 # scratch memory for every operator.
 MODES = {
