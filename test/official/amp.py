@@ -7,6 +7,7 @@ from torch.nn import functional as F
 import torch_npu
 from torch_npu.npu.amp import GradScaler, autocast
 
+IN_MODES = ("queue 1",)
 A, B, SQUARE = torch.randn(4, 5).abs() + 0.1, torch.randn(5, 3), torch.rand(4, 4) * 0.8 + 0.1
 IMAGE, VOLUME = torch.randn(1, 2, 6, 6), torch.randn(1, 2, 6)
 # Operators of torch's lists for autocast: computed in half precision, in float32, in the widest type given.
@@ -27,18 +28,38 @@ LOWER = {
     "prelu": lambda d: F.prelu(A.to(d), torch.ones(1).to(d)),
     "attention": lambda d: F.scaled_dot_product_attention(*(torch.randn(1, 1, 16, 16).to(d) for _ in range(3))),
 }
-HALF_INPUT = {name: getattr(torch, name) for name in "acos asin cosh exp expm1 log log10 log1p log2 rsqrt reciprocal sinh tan cumsum cumprod "
-              "prod softmax log_softmax norm sum".split()}
-HALF_INPUT |= {"pow": lambda x: x.pow(2), "layer_norm": lambda x: F.layer_norm(x, (4,)), "mse_loss": lambda x: F.mse_loss(x, x * 0),
-               "l1_loss": lambda x: F.l1_loss(x, x * 0), "smooth_l1_loss": lambda x: F.smooth_l1_loss(x, x * 0),
-               "nll_loss": lambda x: F.nll_loss(x, torch.zeros(4, dtype=torch.int64, device=x.device)), "softplus": F.softplus,
-               "cosine": F.cosine_similarity,
-               "cdist": torch.cdist, "dist": torch.dist, "renorm": lambda x: torch.renorm(x, 2, 0, 1.0), "group_norm": lambda x: F.group_norm(x, 2),
-               "kl_div": F.kl_div, "huber": F.huber_loss, "poisson": F.poisson_nll_loss}
+HALF_INPUT = {
+    name: getattr(torch, name)
+    for name in "acos asin cosh exp expm1 log log10 log1p log2 rsqrt reciprocal sinh tan cumsum cumprod "
+    "prod softmax log_softmax norm sum".split()
+}
+HALF_INPUT |= {
+    "pow": lambda x: x.pow(2),
+    "layer_norm": lambda x: F.layer_norm(x, (4,)),
+    "mse_loss": lambda x: F.mse_loss(x, x * 0),
+    "l1_loss": lambda x: F.l1_loss(x, x * 0),
+    "smooth_l1_loss": lambda x: F.smooth_l1_loss(x, x * 0),
+    "nll_loss": lambda x: F.nll_loss(x, torch.zeros(4, dtype=torch.int64, device=x.device)),
+    "softplus": F.softplus,
+    "cosine": F.cosine_similarity,
+    "cdist": torch.cdist,
+    "dist": torch.dist,
+    "renorm": lambda x: torch.renorm(x, 2, 0, 1.0),
+    "group_norm": lambda x: F.group_norm(x, 2),
+    "kl_div": F.kl_div,
+    "huber": F.huber_loss,
+    "poisson": F.poisson_nll_loss,
+}
 TWO = {"cosine", "cdist", "dist", "kl_div", "huber", "poisson"}
 WITH_DIM = {"cumsum", "cumprod", "softmax", "log_softmax"}
-PROMOTED = {"addcdiv": lambda x, y: torch.addcdiv(x, x, y), "addcmul": lambda x, y: torch.addcmul(x, x, y), "atan2": torch.atan2,
-            "cat": lambda x, y: torch.cat([x, y]), "stack": lambda x, y: torch.stack([x, y]), "dot": lambda x, y: torch.dot(x[0], y[0])}
+PROMOTED = {
+    "addcdiv": lambda x, y: torch.addcdiv(x, x, y),
+    "addcmul": lambda x, y: torch.addcmul(x, x, y),
+    "atan2": torch.atan2,
+    "cat": lambda x, y: torch.cat([x, y]),
+    "stack": lambda x, y: torch.stack([x, y]),
+    "dot": lambda x, y: torch.dot(x[0], y[0]),
+}
 
 
 @each(LOWER)

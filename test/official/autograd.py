@@ -8,12 +8,14 @@ from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import torch_npu  # noqa: F401
 
+IN_MODES = ("queue 1",)
 torch.manual_seed(0)
 X = torch.randn(4, 4)
 
 
 def both(function):
     """What a function of a leaf gives on the card is what it gives on the CPU."""
+
     def run(device):
         x = X.clone().to(device).requires_grad_()
         return torch.utils._pytree.tree_map_only(torch.Tensor, lambda t: t.detach().cpu(), function(x))
@@ -102,7 +104,9 @@ FEATURES = {
     "given gradient": lambda x: gradient(x * x, x, grad_outputs=torch.ones_like(x) * 2),
     "second gradient": lambda x: gradient(gradient((x**3).sum(), x, create_graph=True).sum(), x),
     "third gradient": lambda x: gradient(gradient(gradient((x**4).sum(), x, create_graph=True).sum(), x, create_graph=True).sum(), x),
-    "unused": lambda x: [g is None for g in torch.autograd.grad(x.sum(), [x, torch.ones(1, device=x.device).requires_grad_()], allow_unused=True)],
+    "unused": lambda x: [
+        g is None for g in torch.autograd.grad(x.sum(), [x, torch.ones(1, device=x.device).requires_grad_()], allow_unused=True)
+    ],
     "several outputs": lambda x: gradient([x.sum(), (x * x).sum()], x),
     "retained graph": lambda x: [gradient(y, x, retain_graph=True) for y in [(x.exp()).sum()] for _ in range(2)],
     "hook": hooked,
@@ -117,7 +121,9 @@ FEATURES = {
     "hooks of modules": module_hooks,
     "checkpoint": lambda x: gradient(checkpoint(lambda t: (t.sin() * t).exp(), x, use_reentrant=False).sum(), x),
     "checkpoint, reentrant": lambda x: ((checkpoint(lambda t: (t.sin() * t).exp(), x, use_reentrant=True)).sum().backward(), x.grad)[1],
-    "checkpoint of a sequence": lambda x: gradient(checkpoint_sequential([torch.sin, torch.exp, torch.tanh], 2, x, use_reentrant=False).sum(), x),
+    "checkpoint of a sequence": lambda x: gradient(
+        checkpoint_sequential([torch.sin, torch.exp, torch.tanh], 2, x, use_reentrant=False).sum(), x
+    ),
     "jacobian": lambda x: torch.autograd.functional.jacobian(lambda t: t.sin().sum(0), x),
     "hessian": lambda x: torch.autograd.functional.hessian(lambda t: (t**3).sum(), x[0]),
     "vjp": lambda x: torch.autograd.functional.vjp(lambda t: t * t, x, torch.ones_like(x)),
@@ -125,7 +131,7 @@ FEATURES = {
     "func.grad": func("grad", lambda t: (t**3).sum()),
     "func.jacrev": func("jacrev", lambda t: t.sin().sum(0)),
     "func.jacfwd": func("jacfwd", lambda t: t.sin().sum(0)),
-    "func.hessian": func("hessian", lambda t: (t[0]**3).sum()),
+    "func.hessian": func("hessian", lambda t: (t[0] ** 3).sum()),
     "func.vmap": func("vmap", lambda t: t.sum() * t),
     "vmap of grad": lambda x: torch.func.vmap(torch.func.grad(lambda t: (t**2).sum()))(x.detach()),
     "functional_call": lambda x: torch.func.functional_call(torch.nn.Linear(4, 4), {"weight": x, "bias": x[0]}, (x,)),

@@ -113,7 +113,8 @@ def check_item():
     assert bool(torch.tensor(True).npu())
 
 
-NUMBERS = {"float": 2.5, "integer": 7, "negative": -3, "true": True, "infinity": float("inf"), "complex": 1 + 2j, "large": 2**53 + 1}
+NUMBERS = {"float": 2.5, "integer": 7, "negative": -3, "true": True, "infinity": float("inf"), "complex": 1 + 2j,
+           "large": 2**53 + 1}
 
 
 @each(NUMBERS)
@@ -122,9 +123,10 @@ def check_numbers_come_back(number):
 
 
 def conversions(x):
-    return {"tolist": x.tolist(), "int": int(x[1]), "float": float(x[1]), "bool": bool(x[1]), "index": [10, 20, 30][x[1].long()],
-            "len": len(x), "iteration": [each.item() for each in x], "contains": 2.0 in x, "format": f"{x[1]:.1f}", "complex": complex(x[1]),
-            "round": round(float(x[1])), "hash of the shape": hash(x.shape)}
+    return {"tolist": x.tolist(), "int": int(x[1]), "float": float(x[1]), "bool": bool(x[1]),
+            "index": [10, 20, 30][x[1].long()],
+            "len": len(x), "iteration": [each.item() for each in x], "contains": 2.0 in x, "format": f"{x[1]:.1f}",
+            "complex": complex(x[1]), "round": round(float(x[1])), "hash of the shape": hash(x.shape)}
 
 
 @each(list(conversions(torch.arange(3.0))))

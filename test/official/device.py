@@ -225,8 +225,8 @@ def check_legacy_type_of(dtype):
 
 # Switches that keep what they are given.
 SWITCHES = {
-    "matmul.allow_hf32": (partial(getattr, torch.npu.matmul, "allow_hf32"), partial(setattr, torch.npu.matmul, "allow_hf32"), (True, False)),
-    "conv.allow_hf32": (partial(getattr, torch.npu.conv, "allow_hf32"), partial(setattr, torch.npu.conv, "allow_hf32"), (False, True)),
+    "matmul.allow_hf32": (*(partial(f, torch.npu.matmul, "allow_hf32") for f in (getattr, setattr)), (True, False)),
+    "conv.allow_hf32": (*(partial(f, torch.npu.conv, "allow_hf32") for f in (getattr, setattr)), (False, True)),
     "mm_bmm_format_nd": (torch.npu.get_mm_bmm_format_nd, torch.npu.set_mm_bmm_format_nd, (False, True)),
     "compile mode": (torch.npu.is_jit_compile_false, lambda off: torch.npu.set_compile_mode(jit_compile=not off), (True,)),
     "compatible impl": (torch.npu.are_compatible_impl_enabled, torch.npu.use_compatible_impl, (True, False)),

@@ -9,7 +9,13 @@ from rows import each
 IN_MODES = ("queue 1",)
 
 
-@each({f"{name}, {str(dtype).removeprefix('torch.')}": (name, dtype) for name in TYPED for dtype in (torch.float32, torch.int64, torch.float16)})
+@each(
+    {
+        f"{name}, {str(dtype).removeprefix('torch.')}": (name, dtype)
+        for name in TYPED
+        for dtype in (torch.float32, torch.int64, torch.float16)
+    }
+)
 def check_a_collective(row):
     name, dtype = row
     world(4).run(getattr(importlib.import_module("rank_bodies"), name), dtype)

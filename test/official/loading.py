@@ -19,8 +19,13 @@ class Pair:
         return Pair(self.x.pin_memory())
 
 
-LOADERS = {"in this process": {}, "shuffled": {"shuffle": True}, "last dropped": {"drop_last": True, "batch_size": 3},
-           "with workers": {"num_workers": 1, "multiprocessing_context": "fork"}, "device named": {"pin_memory_device": "npu"}}
+LOADERS = {
+    "in this process": {},
+    "shuffled": {"shuffle": True},
+    "last dropped": {"drop_last": True, "batch_size": 3},
+    "with workers": {"num_workers": 1, "multiprocessing_context": "fork"},
+    "device named": {"pin_memory_device": "npu"},
+}
 
 
 @each(LOADERS)
@@ -73,8 +78,12 @@ def in_child(target, *given):
     return child, queue, answers
 
 
-SHARED = {"tensor": lambda: torch.zeros(4).npu(), "slice": lambda: torch.zeros(10).npu()[3:7], "half": lambda: torch.zeros(4).half().npu(),
-          "integers": lambda: torch.zeros(4, dtype=torch.int64).npu()}
+SHARED = {
+    "tensor": lambda: torch.zeros(4).npu(),
+    "slice": lambda: torch.zeros(10).npu()[3:7],
+    "half": lambda: torch.zeros(4).half().npu(),
+    "integers": lambda: torch.zeros(4, dtype=torch.int64).npu(),
+}
 
 
 @each(SHARED)

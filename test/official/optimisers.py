@@ -8,11 +8,16 @@ from torch.testing._internal.common_optimizers import optim_db
 
 import torch_npu
 
+IN_MODES = ("queue 1",)
 torch.manual_seed(0)
 START, GRADIENTS = [torch.randn(3, 4), torch.randn(5)], [[torch.randn(3, 4), torch.randn(5)] for _ in range(4)]
-TABLE = {f"{info.optim_cls.__name__}, {implementation}": (info.optim_cls, implementation) for info in optim_db
-         for implementation in ("forloop", "foreach", "fused")
-         if info.optim_cls.__name__ not in ("LBFGS", "SparseAdam", "Muon") and (implementation == "forloop" or implementation in info.supported_impls)}
+TABLE = {
+    f"{info.optim_cls.__name__}, {implementation}": (info.optim_cls, implementation)
+    for info in optim_db
+    for implementation in ("forloop", "foreach", "fused")
+    if info.optim_cls.__name__ not in ("LBFGS", "SparseAdam", "Muon")
+    and (implementation == "forloop" or implementation in info.supported_impls)
+}
 
 
 def step(optimiser, parameters, gradients):
@@ -43,15 +48,24 @@ def check_steps_are_the_cpus(row):
 
 
 OPTIONS = {
-    "SGD, momentum": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9}), "SGD, nesterov": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
-    "SGD, dampening": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "dampening": 0.5}), "SGD, maximize": (torch.optim.SGD, {"lr": 0.1, "maximize": True}),
-    "SGD, weight decay": (torch.optim.SGD, {"lr": 0.1, "weight_decay": 0.1}), "Adam, amsgrad": (torch.optim.Adam, {"amsgrad": True}),
-    "Adam, weight decay": (torch.optim.Adam, {"weight_decay": 0.1}), "Adam, maximize": (torch.optim.Adam, {"maximize": True}),
-    "Adam, lr as a tensor": (torch.optim.Adam, {"lr": torch.tensor(0.01)}), "Adam, capturable": (torch.optim.Adam, {"capturable": True}),
-    "AdamW, amsgrad": (torch.optim.AdamW, {"amsgrad": True}), "RMSprop, centered": (torch.optim.RMSprop, {"centered": True}),
-    "RMSprop, momentum": (torch.optim.RMSprop, {"momentum": 0.9}), "Adagrad, lr decay": (torch.optim.Adagrad, {"lr_decay": 0.1}),
-    "NAdam, decoupled": (torch.optim.NAdam, {"decoupled_weight_decay": True}), "RAdam, decoupled": (torch.optim.RAdam, {"decoupled_weight_decay": True}),
-    "Adadelta, rho": (torch.optim.Adadelta, {"rho": 0.5, "lr": 1.0}), "ASGD, t0": (torch.optim.ASGD, {"t0": 1, "lr": 0.1}),
+    "SGD, momentum": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9}),
+    "SGD, nesterov": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
+    "SGD, dampening": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "dampening": 0.5}),
+    "SGD, maximize": (torch.optim.SGD, {"lr": 0.1, "maximize": True}),
+    "SGD, weight decay": (torch.optim.SGD, {"lr": 0.1, "weight_decay": 0.1}),
+    "Adam, amsgrad": (torch.optim.Adam, {"amsgrad": True}),
+    "Adam, weight decay": (torch.optim.Adam, {"weight_decay": 0.1}),
+    "Adam, maximize": (torch.optim.Adam, {"maximize": True}),
+    "Adam, lr as a tensor": (torch.optim.Adam, {"lr": torch.tensor(0.01)}),
+    "Adam, capturable": (torch.optim.Adam, {"capturable": True}),
+    "AdamW, amsgrad": (torch.optim.AdamW, {"amsgrad": True}),
+    "RMSprop, centered": (torch.optim.RMSprop, {"centered": True}),
+    "RMSprop, momentum": (torch.optim.RMSprop, {"momentum": 0.9}),
+    "Adagrad, lr decay": (torch.optim.Adagrad, {"lr_decay": 0.1}),
+    "NAdam, decoupled": (torch.optim.NAdam, {"decoupled_weight_decay": True}),
+    "RAdam, decoupled": (torch.optim.RAdam, {"decoupled_weight_decay": True}),
+    "Adadelta, rho": (torch.optim.Adadelta, {"rho": 0.5, "lr": 1.0}),
+    "ASGD, t0": (torch.optim.ASGD, {"t0": 1, "lr": 0.1}),
 }
 
 
@@ -64,16 +78,32 @@ def check_options_are_honoured(row):
 
 # The client's own, and torch's optimiser of the same rule.
 FUSED = {
-    "NpuFusedSGD": (lambda p: torch_npu.optim.NpuFusedSGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
-                    lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01)),
-    "NpuFusedSGD, nesterov": (lambda p: torch_npu.optim.NpuFusedSGD(p, lr=0.1, momentum=0.9, nesterov=True),
-                              lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True)),
-    "NpuFusedAdam": (lambda p: torch_npu.optim.NpuFusedAdam(p, lr=0.01, weight_decay=0.01), lambda p: torch.optim.Adam(p, lr=0.01, weight_decay=0.01)),
-    "NpuFusedAdam, amsgrad": (lambda p: torch_npu.optim.NpuFusedAdam(p, lr=0.01, amsgrad=True), lambda p: torch.optim.Adam(p, lr=0.01, amsgrad=True)),
+    "NpuFusedSGD": (
+        lambda p: torch_npu.optim.NpuFusedSGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+    ),
+    "NpuFusedSGD, nesterov": (
+        lambda p: torch_npu.optim.NpuFusedSGD(p, lr=0.1, momentum=0.9, nesterov=True),
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+    ),
+    "NpuFusedAdam": (
+        lambda p: torch_npu.optim.NpuFusedAdam(p, lr=0.01, weight_decay=0.01),
+        lambda p: torch.optim.Adam(p, lr=0.01, weight_decay=0.01),
+    ),
+    "NpuFusedAdam, amsgrad": (
+        lambda p: torch_npu.optim.NpuFusedAdam(p, lr=0.01, amsgrad=True),
+        lambda p: torch.optim.Adam(p, lr=0.01, amsgrad=True),
+    ),
     "NpuFusedAdamW": (lambda p: torch_npu.optim.NpuFusedAdamW(p, lr=0.01), lambda p: torch.optim.AdamW(p, lr=0.01)),
     "NpuFusedAdadelta": (lambda p: torch_npu.optim.NpuFusedAdadelta(p, lr=1.0), lambda p: torch.optim.Adadelta(p, lr=1.0)),
-    "NpuFusedRMSprop": (lambda p: torch_npu.optim.NpuFusedRMSprop(p, lr=0.01, momentum=0.5), lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.5)),
-    "NpuFusedRMSprop, centered": (lambda p: torch_npu.optim.NpuFusedRMSprop(p, lr=0.01, centered=True), lambda p: torch.optim.RMSprop(p, lr=0.01, centered=True)),
+    "NpuFusedRMSprop": (
+        lambda p: torch_npu.optim.NpuFusedRMSprop(p, lr=0.01, momentum=0.5),
+        lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.5),
+    ),
+    "NpuFusedRMSprop, centered": (
+        lambda p: torch_npu.optim.NpuFusedRMSprop(p, lr=0.01, centered=True),
+        lambda p: torch.optim.RMSprop(p, lr=0.01, centered=True),
+    ),
 }
 
 
@@ -84,8 +114,12 @@ def check_fused_steps_are_torchs(row):
 
 
 # Rules that torch does not have: they go down on a parabola, and keep their state.
-OWN = {"NpuFusedLamb": lambda p: torch_npu.optim.NpuFusedLamb(p, lr=0.05), "NpuFusedAdamP": lambda p: torch_npu.optim.NpuFusedAdamP(p, lr=0.05),
-       "NpuFusedBertAdam": lambda p: torch_npu.optim.NpuFusedBertAdam(p, lr=0.05), "NpuFusedRMSpropTF": lambda p: torch_npu.optim.NpuFusedRMSpropTF(p, lr=0.05)}
+OWN = {
+    "NpuFusedLamb": lambda p: torch_npu.optim.NpuFusedLamb(p, lr=0.05),
+    "NpuFusedAdamP": lambda p: torch_npu.optim.NpuFusedAdamP(p, lr=0.05),
+    "NpuFusedBertAdam": lambda p: torch_npu.optim.NpuFusedBertAdam(p, lr=0.05),
+    "NpuFusedRMSpropTF": lambda p: torch_npu.optim.NpuFusedRMSpropTF(p, lr=0.05),
+}
 
 
 @each(OWN, {name: fused for name, (fused, _) in FUSED.items()})
@@ -121,9 +155,12 @@ def check_combined_tensors_are_one_memory():
 
 
 SCHEDULERS = {
-    "StepLR": lambda o: torch.optim.lr_scheduler.StepLR(o, 2), "MultiStepLR": lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [1, 3]),
-    "ExponentialLR": lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.5), "CosineAnnealingLR": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 4),
-    "OneCycleLR": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.5, 10), "LinearLR": lambda o: torch.optim.lr_scheduler.LinearLR(o),
+    "StepLR": lambda o: torch.optim.lr_scheduler.StepLR(o, 2),
+    "MultiStepLR": lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [1, 3]),
+    "ExponentialLR": lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.5),
+    "CosineAnnealingLR": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 4),
+    "OneCycleLR": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.5, 10),
+    "LinearLR": lambda o: torch.optim.lr_scheduler.LinearLR(o),
 }
 
 

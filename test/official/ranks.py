@@ -15,13 +15,42 @@ from world import World, start_hccl  # noqa: E402
 
 IN_MODES = ("queue 1",)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool)
-TYPED = ("all_reduce", "all_reduce_async", "all_reduce_coalesced", "reduce", "reduce_scatter_tensor", "reduce_scatter", "broadcast",
-         "all_gather", "all_gather_uneven", "all_gather_into_tensor", "gather", "scatter", "all_to_all_single", "all_to_all_single_uneven",
-         "all_to_all", "send_and_recv", "batch_isend_irecv")
-PLAIN = ("barrier", "object_list_is_broadcast", "objects_are_gathered", "objects_are_scattered", "objects_are_sent",
-         "subgroup_reduces_alone", "a_group_is_named", "a_backend_is_hccl", "bitwise_reductions_are_refused",
-         "tensors_of_the_cpu_go_to_gloo", "a_mesh_of_all", "functional_collectives", "collectives_are_in_the_order_of_their_stream",
-         "a_future_of_a_collective", "gradients_of_a_gather")
+TYPED = (
+    "all_reduce",
+    "all_reduce_async",
+    "all_reduce_coalesced",
+    "reduce",
+    "reduce_scatter_tensor",
+    "reduce_scatter",
+    "broadcast",
+    "all_gather",
+    "all_gather_uneven",
+    "all_gather_into_tensor",
+    "gather",
+    "scatter",
+    "all_to_all_single",
+    "all_to_all_single_uneven",
+    "all_to_all",
+    "send_and_recv",
+    "batch_isend_irecv",
+)
+PLAIN = (
+    "barrier",
+    "object_list_is_broadcast",
+    "objects_are_gathered",
+    "objects_are_scattered",
+    "objects_are_sent",
+    "subgroup_reduces_alone",
+    "a_group_is_named",
+    "a_backend_is_hccl",
+    "bitwise_reductions_are_refused",
+    "tensors_of_the_cpu_go_to_gloo",
+    "a_mesh_of_all",
+    "functional_collectives",
+    "collectives_are_in_the_order_of_their_stream",
+    "a_future_of_a_collective",
+    "gradients_of_a_gather",
+)
 
 
 # The client refuses to scatter sums of bytes; coalesced, it gives them back before they are summed.
@@ -48,8 +77,16 @@ def check_two_ranks(name):
 
 
 # test/distributed's own, that need no more than two ranks and the client's public functions.
-COLLECTIVES = ("coalesced", "coalesced_with_transfers", "async_work", "future_of_a_late_collective", "groups_on_two_streams", "functional",
-               "to_itself", "memory_afterwards")
+COLLECTIVES = (
+    "coalesced",
+    "coalesced_with_transfers",
+    "async_work",
+    "future_of_a_late_collective",
+    "groups_on_two_streams",
+    "functional",
+    "to_itself",
+    "memory_afterwards",
+)
 
 
 @each(COLLECTIVES)
@@ -63,7 +100,22 @@ def check_training_in_two_ranks_is_training_alone(row):
     world(2).run(getattr(importlib.import_module("training_cases"), name), model)
 
 
-@each([name for name in ("ddp_options", "ddp_unused", "ddp_no_sync", "ddp_comm_hook", "ddp_join", "ddp_amp", "fsdp2_amp", "zero_optimizer",
-                         "sync_batch_norm", "fsdp1", "dtensor", "tensor_parallel", "pipelining")])
+@each(
+    [
+        "ddp_options",
+        "ddp_unused",
+        "ddp_no_sync",
+        "ddp_comm_hook",
+        "ddp_join",
+        "ddp_amp",
+        "fsdp2_amp",
+        "zero_optimizer",
+        "sync_batch_norm",
+        "fsdp1",
+        "dtensor",
+        "tensor_parallel",
+        "pipelining",
+    ]
+)
 def check_ways_of_training_in_two_ranks(name):
     world(2).run(getattr(importlib.import_module("training_cases"), name))

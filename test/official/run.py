@@ -23,9 +23,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 MODULES = ("wheel", "schemas", "defaults", "device", "copies", "operators", "custom_ops", "randomness", "streams", "graphs", "memory",
-           "training", "overflow", "profiling", "distributed", "recovery", "sharing", "views", "amp", "autograd", "optimisers", "contrib",
-           "compiled", "transfer", "loading", "ranks")
-LONG = ("environment", "four_ranks")
+           "training", "overflow", "profiling", "distributed", "recovery", "sharing", "allocator", "views", "amp", "autograd", "optimisers",
+           "contrib")
+LONG = ("transfer", "compiled", "profiles", "loading", "ranks", "four_ranks", "environment")
 # name -> environment. The client's task queue at its three levels, and softnpu with all work on worker threads and with
 # scratch memory for every operator.
 MODES = {
@@ -93,16 +93,16 @@ def run_mode(functions, environment):
         done = set()
         while True:
             at = len(done)
-            ended = yield from run_process(functions, environment, done)
+            ended = yield from run_process(functions, environment, done, folder)
             if ended or len(done) == at:
                 break
 
 
-def run_process(functions, environment, done):
-    """One child; adds to `done`. True if it came to the end of its list."""
+def run_process(functions, environment, done, folder):
+    """One child in `folder`, where the client leaves files when memory runs out; adds to `done`. True if it came to the end of its list."""
     with tempfile.TemporaryFile("w+") as log:
-        child = subprocess.Popen([sys.executable, __file__, "--here"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-                                 text=True, env=environment)
+        child = subprocess.Popen([sys.executable, Path(__file__).resolve(), "--here"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 stderr=log, text=True, env=environment, cwd=folder)
         child.stdin.write(json.dumps([functions, sorted(done)]))
         child.stdin.close()
         lines: queue.Queue = queue.Queue()

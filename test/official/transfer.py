@@ -7,7 +7,7 @@ import torch_npu  # noqa: F401
 from torch_npu.contrib import transfer_to_npu  # noqa: F401
 
 APART = True
-IN_MODES = ("queue 1", "queue 0")
+IN_MODES = ("queue 1",)
 WEIGHT = torch.arange(6.0).view(2, 3)
 
 
@@ -51,7 +51,9 @@ SCRIPTS = {
     "torch.cuda.Event": lambda: timed(),
     "torch.cuda.amp.autocast": lambda: autocast_dtype(torch.cuda.amp.autocast()) == torch.float16,
     "torch.autocast('cuda')": lambda: autocast_dtype(torch.autocast("cuda")) == torch.float16,
-    "torch.autocast(device_type='cuda')": lambda: autocast_dtype(torch.autocast(device_type="cuda", dtype=torch.bfloat16)) == torch.bfloat16,
+    "torch.autocast(device_type='cuda')": lambda: (
+        autocast_dtype(torch.autocast(device_type="cuda", dtype=torch.bfloat16)) == torch.bfloat16
+    ),
     "torch.cuda.amp.GradScaler": lambda: scaled(torch.cuda.amp.GradScaler()),
     "torch.Generator('cuda')": lambda: on_npu(torch.rand(2, device="cuda", generator=torch.Generator("cuda").manual_seed(1))),
     "torch.cuda.FloatTensor": lambda: torch.cuda.FloatTensor is torch.npu.FloatTensor,
