@@ -2,8 +2,9 @@
 
 Usage: python run.py [--long] [NAME...]. A check is a function `check_*` of a module here, or one of its cases (rows.py); NAME picks
 modules or functions. Every mode of MODES runs them in a process of its own; a module with a line `IN_MODES = (...)` runs in those only,
-one with `APART = True`, which changes torch for good, in a process of its own. LONG names modules that only the sweep runs. A check that
-fails ends its process, because the official client is unusable after a failed task, and a new process takes the remaining ones.
+one with `APART = True`, which changes torch for good, in a process of its own. LONG names modules that take long: --long, the sweep
+(ci/sweep.sh official), runs those. A check that fails ends its process, because the official client is unusable after a failed task, and a
+new process takes the remaining ones.
 """
 
 import ast
@@ -23,8 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 MODULES = ("wheel", "schemas", "defaults", "device", "copies", "operators", "custom_ops", "randomness", "streams", "graphs", "memory",
-           "training", "overflow", "profiling", "distributed", "recovery", "sharing", "allocator", "views", "amp", "autograd", "optimisers",
-           "contrib")
+           "training", "overflow", "profiling", "distributed", "recovery", "sharing", "allocator", "views", "formats", "amp", "autograd",
+           "optimisers", "contrib")
 LONG = ("transfer", "compiled", "profiles", "loading", "ranks", "four_ranks", "environment")
 # name -> environment. The client's task queue at its three levels, and softnpu with all work on worker threads and with
 # scratch memory for every operator.
