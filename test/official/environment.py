@@ -43,8 +43,9 @@ PROGRAMS = {
     "an allocator's setting of torch": ({"PYTORCH_ALLOC_CONF": "expandable_segments:True"}, HEAD + "print(x.sum().item())", "4.0"),
     "no cache": (
         {"PYTORCH_NO_NPU_MEMORY_CACHING": "1"},
-        HEAD + "a = torch.ones(1 << 20).npu(); del a\nprint(torch.npu.memory_reserved())",
-        "0",
+        HEAD + "f = torch.npu.mem_get_info(0)[0]\na = torch.ones(4 << 20).npu()\ng = torch.npu.mem_get_info(0)[0]\ndel a\n"
+        "torch.npu.synchronize()\nprint(f - g >= 16 << 20, torch.npu.mem_get_info(0)[0] == f)\ndel x",
+        "True True",
     ),
     "no autoload": (
         {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
