@@ -106,7 +106,7 @@ PROGRAMS = {
         "import torch, torch_npu\nprint(bool(torch.version.cann) and torch_npu.__version__.startswith('2.13'))",
         "True",
     ),
-    "affinity of a thread": ({}, HEAD + "torch_npu.utils.set_thread_affinity([0])\nimport os\nprint(x.sum().item())", "4.0"),
+    "affinity of a thread": ({}, HEAD + "torch_npu.utils.set_thread_affinity([0, 0])\nimport os\nprint(os.sched_getaffinity(0))", "{0}"),
     "sanitizer": ({"TORCH_NPU_SANITIZER": "1"}, HEAD + "print((x + 1).sum().item())", "8.0"),
     "snapshot when memory runs out": (
         {"OOM_SNAPSHOT_ENABLE": "1", "OOM_SNAPSHOT_PATH": "/tmp"},
