@@ -136,7 +136,7 @@ REFUSED = {
         "ALLOC_CONF",
     ),
     "an unknown key": ({"PYTORCH_NPU_ALLOC_CONF": "nonsense:1"}, HEAD, "nonsense"),
-    "a value that is none": ({"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:maybe"}, HEAD, "expandable_segments"),
+    "a value that is none": ({"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:maybe"}, HEAD, "maybe"),
     "settings that exclude each other": (
         {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True,max_split_size_mb:40"},
         HEAD,
