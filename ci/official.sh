@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs test/official with the unmodified official torch-npu wheel, a client of the CANN ABI written by others, on softnpu.
-# Arguments choose modules or checks; without any, the client's calls are compared with the adapter's too. Skips, with a
+# Arguments choose modules or checks; without any, the client's calls are compared with the adapter's too. `--long` runs the
+# checks that are left to the sweep, `--opinfo` torch's database of operators (test/official/database.py). Skips, with a
 # message, only if the wheel cannot be downloaded. Environment:
 #   OFFICIAL_VENV    the client's virtual environment, made on the first run (default build/official)
 #   SOFTNPU_PREFIX   a folder with lib64/libsoftnpu.so (default that of build/, else of the installed torch_npu)
@@ -44,6 +45,13 @@ unset ASCEND_HOME_PATH ASCEND_TOOLKIT_HOME
 TORCH_NPU_RUNTIME=soft
 # shellcheck source=/dev/null
 . "$softnpu/set_env.sh"
+if [ "${1:-}" = --opinfo ]; then
+  shift
+  # torch's database imports it.
+  "$venv/bin/python" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("expecttest"))' ||
+    "$venv/bin/python" -m pip install --quiet --no-deps expecttest
+  exec env -u PYTHONPATH "$venv/bin/python" "$here/test/official/database.py" --out "$here/build/sweep/official-opinfo.json" "$@"
+fi
 status=0
 env -u PYTHONPATH "$venv/bin/python" "$here/test/official/run.py" "$@" || status=1  # not the torch_npu of a checkout
 # What its libraries link and look up is in abi/symbols.txt, if this is the checkout's softnpu.

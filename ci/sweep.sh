@@ -16,6 +16,8 @@
 #   upstream    torch's own test files, as Debian's source package of torch 2.6 has them, on npu: counts for each file; [FILE...]
 #   calls       what the official client and this torch_npu send to the device for the same programs; [--types float32,float16] [--level N] [NAME...];
 #               with ACLNN_CACHE_LIMIT=10000 how both use the executor cache
+#   official    the checks of test/official that take long for CI: four ranks, every collective with every type, compilation, environments
+#   official-opinfo  torch's OpInfo database through the official wheel against the CPU: counts, and every failure with its reason; [NAME...]
 #   vocabulary  records the official client over all programs and types, and writes tools/calls/vocabulary.json
 #   vocabulary-suite  records tests (those of custom operators unless told) on a folder that looks like CANN, and holds their calls against it
 #   hostile     the tests on a softnpu that refuses what a card may not survive and changes what it leaves open (ci/hostile.sh)
@@ -103,6 +105,10 @@ case "$sweep" in
     NPU_TEST_ROUNDS=200 python3 -m pytest -q test/distributed/test_faults.py test/distributed/test_init.py ;;
   calls)
     bash ci/calls.sh build/sweep/calls "$@" ;;
+  official)
+    bash ci/official.sh --long "$@" ;;
+  official-opinfo)
+    bash ci/official.sh --opinfo "$@" ;;
   vocabulary)
     CALLS_CLIENTS=official CALLS_SAMPLES=40 SOFTNPU_RECORD_ONCE=1 bash ci/calls.sh build/sweep/vocabulary --kinds all --types all "$@"
     python3 tools/calls/vocabulary.py make build/sweep/vocabulary/official.jsonl ;;
@@ -135,6 +141,6 @@ case "$sweep" in
   alone)
     python3 test/softnpu_dist/alone.py "$@" ;;
   *)
-    sed -n '2,26s/^# //p' "$0" >&2
+    sed -n '2,28s/^# //p' "$0" >&2
     exit 1 ;;
 esac

@@ -99,10 +99,18 @@ aclrtDrvMemHandle bring_to_life(int card, int foreign_fd, size_t bytes, size_t o
   return memory;
 }
 
+// Ranges need no device: the official client reserves one before it has set any, to see whether its segments can expand.
+int card_of_ranges() {
+  if (t_thread.context) return current_context().card;
+  const int card = card_of_device(0);
+  open_card_memory(card);
+  return card;
+}
+
 }  // namespace
 
 void* reserve_address(size_t bytes, size_t alignment) {
-  const int card = current_context().card;
+  const int card = card_of_ranges();
   if (bytes == 0) fail(ACL_ERROR_RT_PARAM_INVALID, "size is 0");
   if (alignment & (alignment - 1)) fail(ACL_ERROR_RT_PARAM_INVALID, "alignment %zu is no power of two", alignment);
   constexpr size_t kUnit = size_t{2} << 20;

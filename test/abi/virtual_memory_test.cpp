@@ -27,6 +27,14 @@ class VirtualMemory : public OnDevice {
   }
 };
 
+TEST_F(VirtualMemory, a_thread_without_a_device_reserves_and_releases) {
+  std::thread([&] {
+    char* base = reserve(kUnit);
+    ASSERT_NE(base, nullptr);
+    EXPECT_OK(ACL(aclrtReleaseMemAddress)(base));
+  }).join();
+}
+
 TEST_F(VirtualMemory, neighbouring_mappings_are_one_range) {
   char* base = reserve(1 << 30);
   aclrtDrvMemHandle first = physical(), second = physical();

@@ -175,6 +175,7 @@ def check_layers():
         "causal attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), query, key, value),
         "cross_entropy": (F.cross_entropy, A, torch.tensor([0, 1, 2, 3])),
         "nll_loss": (lambda x, t: F.nll_loss(x, t, reduction="none"), A, torch.tensor([0, 1, 2, 3])),
+        "logsigmoid": (F.logsigmoid, A),
         "kl_div": (lambda x, y: F.kl_div(x, y, reduction="batchmean"), A, P),
     })
 
@@ -196,3 +197,9 @@ def check_lists():
         "lerp": (lambda x, y: torch._foreach_lerp([x, y], [y, x], 0.3), A, B),
         "norm": (lambda x: torch._foreach_norm([x, x * 2], 2), A),
     })
+
+
+def check_the_gradient_of_the_largest_distance():
+    """The client says p=-1 to the gradient's operator, and infinity to the forward pass's."""
+    near = torch.tensor([[0.3, 0.9]])
+    compare({"cdist": (lambda x, y: torch.autograd.grad(torch.cdist(x.requires_grad_(), y, p=float("inf")).sum(), x), near, A[:, :2])})

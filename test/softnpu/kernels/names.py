@@ -88,6 +88,21 @@ def gelu_backward(name):
     compare(name, [grad, x], torch.ops.aten.gelu_backward(grad, x))
 
 
+@case("aclnnLogSigmoid")
+def log_sigmoid(name):
+    for dtype in FLOATS:
+        x = numbers(3, 5, dtype=dtype)
+        compare(name, [x], F.logsigmoid(x))
+
+
+@case("aclnnCdistBackward")
+def cdist_backward_of_the_largest_coordinate(name):
+    """The official client says p = -1."""
+    grad, a, b = numbers(2, 3), numbers(2, 4, seed=1), numbers(3, 4, seed=2)
+    distances = torch.cdist(a, b, p=math.inf)
+    compare(name, [grad, a, b, distances, -1.0], torch.ops.aten._cdist_backward(grad, a, b, math.inf, distances))
+
+
 @case("aclnnHardswishBackward", "aclnnHardswishBackwardV2")
 def hardswish_backward(name):
     grad, x = numbers(3, 5), numbers(3, 5, seed=1) * 4
