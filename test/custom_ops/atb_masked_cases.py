@@ -94,7 +94,7 @@ ROWS = {"two": (4, 2, 8, 8, (2, 3), 0.3, triangle(3)), "a larger mask": (2, 2, 8
 TILES = {"two": (4, 2, 8, 8, (2, 3), 0.3, triangle(3)), "longer": (4, 2, 8, 8, (7, 3), 0.3, triangle(4)),
          "every key": (2, 2, 8, 8, (3, 2), 0.5, torch.zeros(3, 3, dtype=torch.bool)),
          "every key, longer": (2, 1, 8, 4, (9, 0, 2), 0.5, torch.zeros(3, 3, dtype=torch.bool)),
-         "a window, longer": (2, 1, 8, 8, (9,), 0.3, triangle(4) | triangle(4).T.triu(0).T.tril(-3)),
+         "a window, longer": (2, 1, 8, 8, (9,), 0.3, triangle(4) | torch.ones(4, 4, dtype=torch.bool).tril(-3)),
          "in blocks": (2, 2, 16, 16, (20, 5), 0.2, in_blocks(triangle(32))), "one token": (1, 1, 8, 8, (1,), 0.3, triangle(2))}
 ATTENTION = []
 
