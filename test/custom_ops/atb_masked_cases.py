@@ -218,6 +218,41 @@ for label, heads, few, key, value, tables, context in (
     ATTENTION.append(Case("_npu_paged_attention_mla", (q, rand(4, 4, few, key, seed=1), few, heads, 0.1, torch.tensor(tables, dtype=INT),
                                                        ints(*context), value, out), latent, label=label, written=(8,)))
 
+
+
+def in_parts(q, q_rope, cache, rope, table, context, heads, scale, few, return_lse=None, **_):
+    """Attention over keys that are joined of both parts, and the logarithms of its sums if return_lse is given."""
+    both, parts, sums = torch.cat([q, q_rope], -1), [], []
+    for token, pages, length in zip(both, table, context):
+        latent, turned = (unpaged(spread(t, few), pages, length, few) for t in (cache, rope))
+        seen = torch.ones(1, length, dtype=torch.bool)
+        out, total = attend(token[:, None], torch.cat([latent, turned], -1), latent, scale, seen)
+        parts.append(out[:, 0]), sums.append(total[:, 0])
+    results = torch.stack(parts), torch.stack(sums) if return_lse else torch.empty(0)
+    return results[0] if return_lse is None else results
+
+
+LATENT = "npu_multi_head_latent_attention"
+# heads, heads of keys, sizes of the latent and of the rotary part, pages and length of each sequence, form of the caches, options
+IN_PARTS = {"one head of keys": (4, 1, 8, 4, ((2, -1), (0, -1), (3, 1)), (3, 1, 5), None, {}),
+            "grouped": (4, 2, 8, 6, ((0, 1), (2, 3)), (8, 6), None, {"cache_mode": "krope_ctkv"}),
+            "ring": (2, 2, 4, 4, ((1, -1), (3, -1)), (4, 2), None, {"calc_type": "calc_type_ring", "mask_type": "undefined"}),
+            "blocks of sixteen": (4, 2, 32, 16, ((2, 0), (3, 1)), (7, 6), by_sixteen, {"cache_mode": "nzcache"}),
+            "as in DeepSeek": (16, 1, 512, 64, ((3, 0), (1, 2)), (6, 8), None, {"calc_type": "calc_type_undefined"}),
+            "heads in a row": (2, 1, 8, 4, ((0, 1), (2, 2)), (5, 3), lambda cache: cache.flatten(2), {})}
+for label, (heads, few, size, turned, tables, context, form, options) in IN_PARTS.items():
+    caches = [rand(4, 4, few, n, seed=n) for n in (size, turned)]
+    args = (rand(len(context), heads, size), rand(len(context), heads, turned, seed=3), *(caches if form is None else map(form, caches)),
+            torch.tensor(tables, dtype=INT), list(context), heads, 0.2, few)
+    out, lse = torch.zeros(len(context), heads, size), torch.zeros(len(context), heads, 1)
+    ATTENTION += [
+        Case(LATENT, args, in_parts, options, label=label),
+        Case(f"{LATENT}.out", args, in_parts, {**options, "output": out}, label=label),
+        Case(f"{LATENT}.lse", (*args, heads != 2), in_parts, options, label=label),
+        Case(f"{LATENT}.lse_out", (*args, True), in_parts, {**options, "output": out, "lse": lse}, label=label),
+        Case(f"_{LATENT}_get_workspace.lse", (*args, True), lambda *_, **__: torch.empty(0, dtype=torch.uint8), options, label=label),
+    ]
+
 NUMBERS = [Case("_npu_matmul_add_fp32", (x, w, rand(x.shape[1], w.shape[1], seed=3).double()), lambda x, w, c: c.float() + x.T @ w,
                 label=label, written=(2,))
            for label, x, w in (("four by four", rand(2, 4), rand(2, 4, seed=1)), ("tall", rand(64, 3), rand(64, 5, seed=1)),

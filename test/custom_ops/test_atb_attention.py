@@ -24,7 +24,8 @@ LAUNCHES = [("_npu_flash_attention-two", HALF, 1), ("_npu_flash_attention-two", 
             ("_npu_flash_attention_qlens-ragged", BRAIN, 3), ("_npu_flash_attention_prefix_v2.out-ragged", HALF, 3),
             ("_npu_paged_attention_splitfuse-as many each", BRAIN, 1), ("_npu_paged_attention_splitfuse-one token each", HALF, 1),
             ("_npu_paged_attention_splitfuse-ragged", HALF, 3), ("_npu_paged_attention_splitfuse_v2-ragged", HALF, 2),
-            ("_npu_paged_attention_mla-as in DeepSeek", HALF, 1), ("_npu_matmul_add_fp32-tall", torch.float32, 1),
+            ("_npu_paged_attention_mla-as in DeepSeek", HALF, 1), ("npu_multi_head_latent_attention-as in DeepSeek", HALF, 1),
+            ("npu_multi_head_latent_attention.lse_out-ring", BRAIN, 2), ("_npu_matmul_add_fp32-tall", torch.float32, 1),
             ("_npu_matmul_add_fp32-tall", HALF, 2), ("_npu_quantize_per_tensor-one scale", HALF, 5)]
 
 
@@ -109,7 +110,7 @@ def test_a_step_of_mixed_lengths_is_a_launch_for_each_run_of_them():
     torch.testing.assert_close(out.cpu(), masked.fused(*arguments, query), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", sorted({case.op for case in masked.ATTENTION}))
+@pytest.mark.parametrize("name", sorted({case.op for case in masked.ATTENTION if "latent" not in case.op}))
 def test_no_sequences_are_nothing_to_do(name):
     case = next(case for case in masked.ATTENTION if case.op == name)
     schema = operator(case)._schema
@@ -200,6 +201,12 @@ REFUSED = [
     changed("_npu_paged_attention_splitfuse_v2-ragged", NotImplementedError, "does not support mask_type", mask_type=3),
     changed("_npu_paged_attention_mla-grouped", ValueError, "mla_vheadsize is 13, expected 1 to the 12", mla_vheadsize=13),
     changed("_npu_paged_attention_mla-grouped", ValueError, "key_cache has the shape", num_kv_heads=3),
+    changed("npu_multi_head_latent_attention-grouped", NotImplementedError, "does not support mask, calc_type", mask=torch.zeros(2, 8),
+            calc_type="calc_type_spec"),
+    changed("npu_multi_head_latent_attention-grouped", NotImplementedError, "does not support cache_mode", cache_mode="int8_nzcache"),
+    changed("npu_multi_head_latent_attention-grouped", ValueError, "context_lens has 1 lengths, expected 2", context_lens=[3]),
+    changed("npu_multi_head_latent_attention-grouped", ValueError, "q_rope has the shape", q_rope=torch.zeros(2, 3, 6)),
+    changed("npu_multi_head_latent_attention-grouped", ValueError, "k_rope has the shape", k_rope=torch.zeros(4, 4, 2, 5)),
     changed("_npu_matmul_add_fp32-tall", ValueError, "C is torch.float16, expected torch.float32", C=torch.zeros(3, 5, dtype=HALF)),
     changed("_npu_matmul_add_fp32-tall", ValueError, "C has the shape .5, 3., expected .3, 5.", C=torch.zeros(5, 3)),
     changed("_npu_matmul_add_fp32-tall", ValueError, "weight is torch.float16", weight=torch.zeros(64, 5, dtype=HALF)),
