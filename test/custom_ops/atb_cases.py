@@ -1,5 +1,6 @@
 """Cases of torch.ops.atb: six for each operator, over sequences, heads, slots and lengths. test_atb.py runs them in three types."""
 
+import atb_masked_cases as masked
 import torch
 from cases import Case, rand
 from cases_cache import GATHER, at_slots, pages
@@ -112,4 +113,4 @@ ROTARY = [Case("_npu_rotary_embedding", (torch.tensor(at), rand(len(at), heads *
           for label, at, heads, few, size in (("grouped", (3, 0, 5), 2, 1, 8), ("one token", (8,), 4, 4, 4), ("the same place", (2, 2, 2),
               1, 1, 16))
           for halves in (True, False)]
-CASES = [*CACHE, *LOAD, *ATTENTION, *ROTARY]
+CASES = [*CACHE, *LOAD, *ATTENTION, *ROTARY, *masked.CASES]

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.utils._pytree import tree_map_only
 
 import torch_npu
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "ops")]
 import atb_cases  # noqa: E402
+import atb_masked_cases as masked  # noqa: E402
 import cases_cache as cache  # noqa: E402
 import cases_inference as inference  # noqa: E402
 import counters  # noqa: E402
@@ -21,12 +23,13 @@ from test_rows import cast, widened  # noqa: E402
 
 from torch_npu.custom_ops.schemas import ATB  # noqa: E402
 
+FAMILIES = {schema.partition("(")[0]: family for family, schemas in ATB.items() for schema in schemas}
 OFFICIAL = {line.partition("(")[0]: line for line in (Path(__file__).parent / "official_atb_schemas.txt").read_text().splitlines()}
 # Three sequences, blocks of four tokens, two heads of keys for four of queries.
 QUERY, KEYS, VALUES = torch.randn(3, 4, 8), torch.randn(4, 4, 2, 8), torch.randn(4, 4, 2, 8)
 
 
-@pytest.mark.parametrize("name", [schema.partition("(")[0] for schema in ATB])
+@pytest.mark.parametrize("name", FAMILIES)
 def test_schema(name):
     packet, _, overload = name.partition(".")
     assert str(getattr(getattr(torch.ops.atb, packet), overload or "default")._schema) == str(
@@ -34,10 +37,11 @@ def test_schema(name):
     )
 
 
-@pytest.mark.parametrize("name", [schema.partition("(")[0] for schema in ATB])
+@pytest.mark.parametrize("name", FAMILIES)
 def test_what_is_left_out_of_a_call_is_what_the_schema_says(name):
     """The dispatcher does not hand on an argument that equals its default: the function's own is the one that counts."""
-    parameters = inspect.signature(getattr(importlib.import_module("torch_npu.custom_ops.atb"), name.replace(".", "_"))).parameters
+    module = importlib.import_module(f"torch_npu.custom_ops.{FAMILIES[name]}")
+    parameters = inspect.signature(getattr(module, name.replace(".", "_"))).parameters
     for argument in torch._C.parse_schema(OFFICIAL[f"atb::{name}"]).arguments:
         if argument.has_default_value() and argument.name in parameters:
             assert parameters[argument.name].default == argument.default_value, argument.name
@@ -48,7 +52,7 @@ def test_what_is_left_out_of_a_call_is_what_the_schema_says(name):
 def test_result(case, dtype, tolerance):
     args, kwargs = cast(case.args, dtype), cast(case.kwargs, dtype)
     expected = outputs(case.reference(*widened(args), **widened(kwargs)))
-    args, kwargs = to("npu", (args, kwargs))
+    args, kwargs = to("npu", tree_map_only(torch.Tensor, lambda t: masked.encoded(case, t, dtype), (args, kwargs)))
     packet, _, overload = case.op.partition(".")
     result = getattr(getattr(torch.ops.atb, packet), overload or "default")(*args, **kwargs)
     actual = [kwargs[at] if isinstance(at, str) else args[at] for at in case.written] or outputs(result)
@@ -58,7 +62,7 @@ def test_result(case, dtype, tolerance):
 
 def test_every_operator_has_six_cases():
     counts = Counter(case.op for case in atb_cases.CASES)
-    assert {name: counts[name] for name in (schema.partition("(")[0] for schema in ATB) if counts[name] < 6} == {}
+    assert {name: counts[name] for name in FAMILIES if counts[name] < 6} == {}
 
 
 def test_names_of_the_package():

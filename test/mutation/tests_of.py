@@ -116,6 +116,9 @@ TESTS = {
 BESIDE = {
     "assign": ["test/custom_ops/test_boxes.py", "test/custom_ops/test_memory_ops.py"],
     "atb": ["test/custom_ops/test_atb.py"],
+    "atb_attention": ["test/custom_ops/test_atb.py", "test/custom_ops/test_atb_attention.py"],
+    "atb_latent": ["test/custom_ops/test_atb.py", "test/custom_ops/test_atb_attention.py"],
+    "atb_numbers": ["test/custom_ops/test_atb.py", "test/custom_ops/test_atb_attention.py"],
     "attention": ["test/custom_ops/test_attention.py", "test/custom_ops/test_gradients.py"],
     "boxes": [f"{PYTHON}torchvision.py"],
     "debug": ["test/custom_ops/test_memory_ops.py"],

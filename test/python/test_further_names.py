@@ -171,4 +171,4 @@ def test_refusals_name_the_way_out():
     for call in (torch.npu.npurt, lambda: torch.npu.set_aoe("x"), lambda: hook(1, 2), torch_npu.asd.asd.SilentFaultData):
         with pytest.raises(NotImplementedError, match="is not supported: .{20,}"):
             call()
-    assert not hasattr(torch_npu, "_npu_flash_attention") and not hasattr(torch_npu, "onnx")
+    assert not hasattr(torch_npu, "_npu_paged_attention_quant") and not hasattr(torch_npu, "onnx")

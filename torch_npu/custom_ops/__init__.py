@@ -2,7 +2,8 @@
 
 An operator that has an aclnn name is a row of csrc/ops/tables: schema, device kernel, meta function and gradient are C++. What stands
 here has none: a schema in schemas.py and a function of the same name (overload `x.out`: `x_out`) in the family's file, composed from
-ATen operators and registered as CompositeImplicitAutograd. Functions are imported at their first call.
+ATen operators and registered as CompositeImplicitAutograd; those of atb that have no result are for tensors of the npu and of meta alone.
+Functions are imported at their first call.
 """
 
 from importlib import import_module
@@ -14,20 +15,24 @@ from torch_npu.custom_ops.schemas import ATB, SCHEMAS
 
 NAMES: set[str] = set()  # of all operators that can be called
 REFUSED: dict[str, str] = {}  # operators of the official plugin that cannot, and why
-ATB_NAMES = {schema.partition("(")[0].partition(".")[0] for schema in ATB}
+ATB_NAMES = {schema.partition("(")[0].partition(".")[0] for family in ATB.values() for schema in family}
 _libraries: list[torch.library.Library] = []
 
 
 def register() -> None:
     """Called once, when torch_npu is imported."""
-    for namespace, families in (("npu", SCHEMAS), ("atb", {"atb": ATB})):
+    for namespace, families in (("npu", SCHEMAS), ("atb", ATB)):
         library = torch.library.Library(namespace, "DEF")
         _libraries.append(library)
         for family, schemas in families.items():
             for schema in schemas:
                 name = schema.partition("(")[0]
                 library.define(schema)
-                library.impl(name, _deferred(family, name), "CompositeImplicitAutograd")
+                if namespace == "atb" and schema.endswith("-> ()"):
+                    library.impl(name, _deferred(family, name), "PrivateUse1")
+                    library.impl(name, _nothing, "Meta")
+                else:
+                    library.impl(name, _deferred(family, name), "CompositeImplicitAutograd")
     refused = torch_npu._C.refused_operators()
     names = {name.removeprefix("npu::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("npu::")}
     NAMES.update(name.partition(".")[0] for name in names - refused.keys() if not name.startswith("_fused_"))
@@ -45,6 +50,10 @@ def _deferred(family: str, name: str):
         return function(*args, **kwargs)
 
     return kernel
+
+
+def _nothing(*_, **__) -> None:
+    """What writes into its arguments by lengths, which tensors without numbers do not have."""
 
 
 def function(name: str):
