@@ -500,3 +500,16 @@ def test_bert_attention():
     expected = (torch.softmax(q @ k.transpose(-1, -2) * 0.5 + mask, -1) @ v).transpose(1, 2).reshape(B * 3, -1)
     out = npu.npu_fused_attention_score(q.npu(), k.npu(), v.npu(), mask.npu(), 0.5, 1.0)
     torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_result_that_is_not_wanted_may_have_any_shape():
+    """vllm-ascend gives one number for the sums of a call that makes none."""
+    q, k, v = (torch.randn(2, 4, 3, 16, device="npu", dtype=torch.float16) for _ in range(3))
+    settings = {"num_heads": 4, "scale": 0.25, "input_layout": "BNSD"}
+    out, sums = torch.empty_like(q), torch.full((1,), 7.0, device="npu")
+    torch.ops.npu.npu_fused_infer_attention_score.out(q, k, v, **settings, out=[out, sums])
+    expected, none = torch.ops.npu.npu_fused_infer_attention_score(q, k, v, **settings)
+    assert torch.equal(out, expected) and sums.item() == 7 and none.numel() == 0
+    with pytest.raises(RuntimeError, match="softmax_lse"):
+        torch.ops.npu.npu_fused_infer_attention_score.out(q, k, v, **settings, softmax_lse_flag=True, out=[out, sums])
+        torch.npu.synchronize()

@@ -30,6 +30,9 @@ struct Inputs {
   Optional sink{};                    // a score of each head that takes part in the sum only
 };
 
+// Callers that do not want the sums may give any tensor for them.
+inline Optional wanted(const Optional& lse, bool flag) { return flag ? lse : std::nullopt; }
+
 // Phase one. Everything but the numbers of block_table and the paddings is known to the host.
 void check(const Inputs& in, const Tensor& out, const Optional& lse);
 using Named = std::pair<const char*, const Optional&>;
