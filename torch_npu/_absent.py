@@ -8,7 +8,6 @@ REASONS = {
     "_npu_flash_attention_v3": _ATB,
     "_npu_flash_attention_prefix_v2": _ATB,
     "_npu_group_topk": _ATB,
-    "_npu_matmul_add_fp32": _ATB + "; use c.addmm_(a.t().float(), b.float())",
     "_npu_paged_attention_mla": _ATB,
     "_npu_paged_attention_quant": _ATB,
     "_npu_paged_attention_splitfuse": _ATB,

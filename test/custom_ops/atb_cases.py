@@ -112,4 +112,8 @@ ROTARY = [Case("_npu_rotary_embedding", (torch.tensor(at), rand(len(at), heads *
           for label, at, heads, few, size in (("grouped", (3, 0, 5), 2, 1, 8), ("one token", (8,), 4, 4, 4), ("the same place", (2, 2, 2),
               1, 1, 16))
           for halves in (True, False)]
-CASES = [*CACHE, *LOAD, *ATTENTION, *ROTARY]
+SUMS = {"square": (2, 4, 4), "wide": (3, 2, 7), "one row": (1, 5, 3), "one column": (4, 1, 1), "long": (33, 3, 2), "no rows": (0, 2, 3)}
+ADDED = [Case("_npu_matmul_add_fp32", (rand(k, m), rand(k, n, seed=1), rand(m, n, seed=2)), lambda x, w, c: c + x.t() @ w,
+              label=label, written=(2,))
+         for label, (k, m, n) in SUMS.items()]
+CASES = [*ADDED, *CACHE, *LOAD, *ATTENTION, *ROTARY]

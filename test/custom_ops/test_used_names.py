@@ -20,7 +20,7 @@ DEMAND = Path(__file__).parents[2] / "tools/surface/demand.txt"
 OPERATOR = re.compile(r"^(?:torch_npu|torch\.ops\.(?:npu|atb)|torch_npu\.atb)\.(_?npu_\w+?)(?:\.out|\.default)?\t", re.M)
 # Demanded operators whose meaning is not published: that of ATB's, and how npu_matmul_compress_dequant packs its weights.
 NOT_COMPUTED = {"npu_matmul_compress_dequant", "_npu_flash_attention", "_npu_flash_attention_qlens", "_npu_flash_attention_v3",
-                "_npu_matmul_add_fp32", "_npu_paged_attention_mla", "_npu_paged_attention_splitfuse", "_npu_paged_attention_splitfuse_v2"}
+                "_npu_paged_attention_mla", "_npu_paged_attention_splitfuse", "_npu_paged_attention_splitfuse_v2"}
 ROOTS = {"torch": torch, "torch_npu": torch_npu}
 # Arguments of those operators that most calls pass: a case each has to have.
 PASSED = [

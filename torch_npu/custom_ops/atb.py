@@ -12,6 +12,11 @@ from torch_npu.custom_ops import refuse
 npu = torch.ops.npu
 
 
+def _npu_matmul_add_fp32(x, weight, C):
+    """C += the product of the transposed x, [k, m], and weight, [k, n], in float32: how training adds up the gradient of a weight."""
+    C += x.t().float() @ weight.float()
+
+
 def _npu_reshape_and_cache(key, value, key_cache, value_cache, slot_indices):
     """Writes each token's key and value at its slot of caches [blocks, tokens of a block, heads, size]."""
     npu.npu_scatter_pa_kv_cache(key, value, key_cache, value_cache, slot_indices, cache_mode="Norm")

@@ -170,6 +170,7 @@ SCHEMAS = {
 
 # The namespace atb; functions in atb.py.
 ATB = [
+    "_npu_matmul_add_fp32(Tensor x, Tensor weight, Tensor(a!) C) -> ()",
     "_npu_reshape_and_cache(Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor slot_indices) -> ()",
     "_npu_reshape_and_cache_siso(Tensor key, Tensor(a!) key_cache, Tensor slot_indices) -> ()",
     "npu_paged_cache_load(Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor context_lens, *, Tensor? seq_starts=None, bool cumsum=False) -> (Tensor, Tensor)",
