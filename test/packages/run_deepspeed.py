@@ -54,6 +54,7 @@ def rank():
         config = {
             "train_micro_batch_size_per_gpu": 4,
             "zero_optimization": zero,
+            "gradient_clipping": 0.0,
             "zero_allow_untested_optimizer": True,
             "zero_force_ds_cpu_optimizer": False,
         }  # its own one for the host is C++ that it would compile
