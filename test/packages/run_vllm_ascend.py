@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tiny import make_model
 
-PROMPTS = [[5, 6, 7, 8], list(range(10, 40)), [5, 6, 7, 9, 11], list(range(10, 150))]  # the last two begin like the first two
+PROMPTS = [[5, 6, 7, 8], list(range(10, 40)), [5, 6, 7, 9, 11], list(range(40, 180))]  # the last is longer than a block of the cache
 NEW = 12
 # vllm-ascend's compiler is for torch 2.10, and hands on to CANN's: the model runs as it is written, and its decoding steps are captured.
 CAPTURED = {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY", "cudagraph_capture_sizes": [1, 2, 4]}
@@ -52,7 +52,7 @@ def make_qwen2(folder: Path) -> str:
     from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
     words = len(AutoTokenizer.from_pretrained(make_model(folder)))
-    torch.manual_seed(44)  # at every step the best word is ahead of the next by 0.07 or more: float16 finds the same
+    torch.manual_seed(44)  # at every step the best word is ahead of the next by 0.09 or more: float16 finds the same
     config = Qwen2Config(
         vocab_size=words, hidden_size=256, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
         max_position_embeddings=256, bos_token_id=1, eos_token_id=2, pad_token_id=3, initializer_range=0.2,
