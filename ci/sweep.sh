@@ -23,7 +23,7 @@
 #   hostile     the tests on a softnpu that refuses what a card may not survive and changes what it leaves open (ci/hostile.sh)
 #   mutants     small mistakes in torch_npu/ and the kernel tables, one at a time: their tests must fail; 165, --count N --seed S --paths ...
 #   models      networks trained on CPU and npu side by side, libraries from PyPI, custom operators and contrib, memory over 2,000 steps
-#   packages    training and evaluation packages from PyPI that know the npu, each in an environment of its own; a table
+#   packages    packages from PyPI, each in an environment of its own; a table (docs/ecosystem.md); [--newest] [NAME...]
 #   perfetto    profiles of a GPT step, read by Perfetto's trace processor in a browser without a window
 #   alone       clean environments with the official wheel and softnpu by two pip commands: programs, and the recipes of docs/ci.md as written
 set -euo pipefail

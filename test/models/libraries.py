@@ -14,6 +14,7 @@ import importlib.util
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -67,11 +68,13 @@ def accelerate():
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
 
+    torch.manual_seed(0)
     AcceleratorState._reset_state(reset_partial_state=True)  # the device is chosen once in a process, here by an earlier row
     accelerator = Accelerator()
     assert accelerator.device.type == "npu", accelerator.device
     model = nn.Linear(4, 1)
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(16, 4), torch.randn(16, 1)), batch_size=4)
+    points = torch.randn(16, 4)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(points, points.sum(1, keepdim=True)), batch_size=4)
     model, optimizer, loader = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1), loader)
     first = None
     for _ in range(5):
@@ -269,15 +272,15 @@ def main():
         if asked and row.__name__ not in asked:
             continue
         if importlib.util.find_spec(row.__name__.partition("_")[0]) is None:
-            print(f"{row.__name__:18} not installed", flush=True)
+            print(f"not installed: {row.__name__}", flush=True)
             failed += row.__name__ in asked
             continue
         try:
             row()
-            print(f"{row.__name__:18} ok   {' '.join(row.__doc__.split())}", flush=True)
+            print(f"ok: {row.__name__} {version(row.__name__.partition('_')[0])}: {' '.join(row.__doc__.split())}", flush=True)
         except Exception as error:
             failed += 1
-            print(f"{row.__name__:18} FAIL {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", flush=True)
+            print(f"FAIL: {row.__name__}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", flush=True)
             if os.environ.get("VERBOSE"):
                 raise
     return int(failed > 0)

@@ -1,5 +1,8 @@
 """torch.nn.functional.scaled_dot_product_attention: one fused operator, equal to the CPU."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -199,3 +202,17 @@ def test_flex_attention(compiled):
         results.append([out, *(t.grad for t in leaves)])
     for expected, got in zip(*results):
         torch.testing.assert_close(got.cpu(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_first_call_in_inference_mode_leaves_training_as_it_was():
+    program = """
+import torch
+q = torch.randn(1, 2, 4, 8, device="npu")
+with torch.inference_mode():
+    torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True)
+q.requires_grad_()
+torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
+assert q.grad.isfinite().all()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -166,6 +166,20 @@ def test_acl_answers_what_programs_ask_of_a_machine():
         _ = acl.mdl
 
 
+@pytest.mark.parametrize("kind", [0, 1, 2, 3])
+def test_acl_copies_between_addresses(kind):
+    memcpy = importlib.import_module("acl.rt").memcpy
+    source = torch.arange(100, dtype=torch.int32, device="npu" if kind in (2, 3) else "cpu")
+    target = torch.full((100,), -1, dtype=torch.int32, device="npu" if kind in (1, 3) else "cpu")
+    torch.npu.synchronize()
+    assert memcpy(target.data_ptr(), 400, source.data_ptr(), 200, kind) == 0
+    assert target.tolist() == [*range(50), *[-1] * 50]
+    wrong = {"dst is 0": (0, 400, kind), "count": (target.data_ptr(), 100, kind), "kind": (target.data_ptr(), 400, 4)}
+    for named, (address, most, to) in wrong.items():
+        with pytest.raises(ValueError, match=named):
+            memcpy(address, most, source.data_ptr(), 200, to)
+
+
 def test_refusals_name_the_way_out():
     hook = torch_npu.utils.register_asd_hook
     for call in (torch.npu.npurt, lambda: torch.npu.set_aoe("x"), lambda: hook(1, 2), torch_npu.asd.asd.SilentFaultData):

@@ -20,6 +20,7 @@
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <ATen/ops/scaled_dot_product_attention_native.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -185,7 +186,10 @@ Forward attention(const Tensor& query, const Tensor& key, const Tensor& value, c
   const auto logsumexp = max.select(-1, 0) + sum.select(-1, 0).log();
   // Without dropout there is no seed and no offset, but compiled graphs keep two tensors. Not on the meta device, as
   // upstream's meta function has it: the backward operator would be dispatched to that.
-  static const Tensor no_seed = at::zeros({}, at::kLong);
+  static const Tensor no_seed = [] {
+    c10::InferenceMode outside(false);  // a later call saves it for its gradient
+    return at::zeros({}, at::kLong);
+  }();
   return {laid_out_as(query, layout.view(out)), logsumexp, {}, {}, query.size(2), key.size(2), no_seed, no_seed, {}};
 }
 
