@@ -99,7 +99,8 @@ aclrtDrvMemHandle bring_to_life(int card, int foreign_fd, size_t bytes, size_t o
   return memory;
 }
 
-// Ranges need no device: the official client reserves one before it has set any, to see whether its segments can expand.
+// Ranges need no device: the official client reserves one before it has set any, to see whether its segments can
+// expand.
 int card_of_ranges() {
   if (t_thread.context) return current_context().card;
   const int card = card_of_device(0);

@@ -68,7 +68,10 @@ def npu_multi_head_latent_attention_lse_out(
     q_nope, q_rope, ctkv, k_rope, block_tables, context_lens, q_headnum, qk_scale, kv_headnum, return_lse, *, workspace=None, output, lse,
     **options,
 ):  # fmt: skip
-    """lse is the logarithm of each row's sum, (tokens, heads, 1), rounded to its own type; left alone if it is not asked for."""
+    """lse is the logarithm of each row's sum, (tokens, heads, 1), rounded to its own type; left alone if it is not asked for.
+
+    A workspace is not needed: a launch takes its own.
+    """
     sums = q_nope.new_empty((*q_nope.shape[:2], 1), dtype=torch.float32) if return_lse else _no_sums(q_nope)
     tokens = (q_nope, q_rope, ctkv, k_rope, block_tables, context_lens, q_headnum, qk_scale, kv_headnum)
     _launch(output, sums, *tokens, **options)
@@ -78,7 +81,7 @@ def npu_multi_head_latent_attention_lse_out(
 
 
 def npu_multi_head_latent_attention_lse(q_nope, q_rope, *tokens, workspace=None, **options):
-    """Without return_lse, the second result is empty."""
+    """Without return_lse, the second result is empty. A workspace is not needed: a launch takes its own."""
     shape = (*q_nope.shape[:2], 1) if tokens[-1] else (0,)
     lse = q_rope.new_empty(shape)
     return npu_multi_head_latent_attention_lse_out(q_nope, q_rope, *tokens, output=torch.empty_like(q_nope), lse=lse, **options)

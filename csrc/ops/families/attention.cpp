@@ -115,6 +115,7 @@ Tensor triangle(const Tensor& like) {
   std::lock_guard<std::mutex> lock(mutex);
   auto& mask = made->at(like.get_device());
   if (!mask.defined()) {
+    c10::InferenceMode outside(false);  // later calls save it for their gradients
     const auto host = at::ones({kTriangle, kTriangle}, at::kBool).triu_(1);
     const auto& api = acl::api();
     void* memory = nullptr;
