@@ -8,28 +8,17 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 import forked  # noqa: E402
+from forked import changed  # noqa: E402
 
 os.environ["TORCH_NPU_FALLBACK_CPU_DISABLE"] = "1"
 
 import torch
-
-import torch_npu
-
-# Where the package under test lies; first on the path of child processes, so that they test the same one.
-INSTALLED = os.path.dirname(torch_npu.__path__[0])
 
 
 def pytest_collection_modifyitems(items):
     if not torch.npu.is_available():
         for item in items:
             item.add_marker(pytest.mark.skip(reason="no npu is available"))
-
-
-def changed(environment):
-    """That of the tests, with changes; None takes a variable away."""
-    path = os.pathsep.join(filter(None, [*environment.pop("PYTHONPATH", "").split(os.pathsep), INSTALLED]))
-    env = {**os.environ, "PYTHONPATH": path, **environment}
-    return {name: value for name, value in env.items() if value is not None}
 
 
 @pytest.fixture

@@ -18,6 +18,20 @@ from pathlib import Path
 READ_LATER = re.compile(r"SOFTNPU_\w+|TASK_QUEUE_ENABLE|XDG_RUNTIME_DIR|TORCH_NPU_RUNTIME|PYTORCH_NPU_ALLOC_CONF")
 
 
+def changed(environment):
+    """That of the tests, with changes; None takes a variable away."""
+    path = os.pathsep.join(filter(None, [*environment.pop("PYTHONPATH", "").split(os.pathsep), _installed()]))
+    env = {**os.environ, "PYTHONPATH": path, **environment}
+    return {name: value for name, value in env.items() if value is not None}
+
+
+def _installed() -> str:
+    """Where the package under test lies; first on the path of child processes, so that they test the same one."""
+    import torch_npu
+
+    return os.path.dirname(torch_npu.__path__[0])
+
+
 def can_run(flags: tuple, environment: dict) -> bool:
     return not flags and all(READ_LATER.fullmatch(name) for name in environment)
 

@@ -12,7 +12,7 @@ import threading
 import time
 
 import pytest
-from conftest import changed
+from forked import changed
 
 from torch_npu import _inspection
 from torch_npu.dashboard import __main__ as command, server as server_module, snapshots as snapshots_module
