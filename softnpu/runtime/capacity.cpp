@@ -62,9 +62,9 @@ Sums sum_records(int card) {
   return s;
 }
 
-size_t room(const Sums& s) {
+size_t free_of(const Sums& s) {
   const Pool& p = pool();
-  return std::min({p.card - std::min(p.card, s.card), p.bytes - std::min(p.bytes, s.all), s.available});
+  return std::min(p.card - std::min(p.card, s.card), p.bytes - std::min(p.bytes, s.all));
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ CardMemory card_memory(int card) {
   std::lock_guard<std::mutex> threads(own_mutex());
   Records::Lock processes(records());
   const Sums s = sum_records(card);
-  return {pool().card, room(s), s.card, s.here};
+  return {pool().card, free_of(s), s.card, s.here};
 }
 
 void charge(int card, size_t bytes) {
@@ -95,11 +95,11 @@ void charge(int card, size_t bytes) {
   std::lock_guard<std::mutex> threads(own_mutex());
   Records::Lock processes(records());
   const Sums s = sum_records(card);
-  if (bytes > room(s)) {
+  if (bytes > std::min(free_of(s), s.available)) {
     fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
          "card %d is out of memory: %.2f MiB wanted, %.2f MiB free of %.2f MiB; this process uses %.2f MiB of it, all "
          "processes together %.2f MiB; the host has %.2f MiB to give to cards right now",
-         card, bytes / double(MB), room(s) / double(MB), pool().card / double(MB), s.here / double(MB),
+         card, bytes / double(MB), free_of(s) / double(MB), pool().card / double(MB), s.here / double(MB),
          s.card / double(MB), s.available / double(MB));
   }
   records().own().used[card] += bytes;

@@ -4,7 +4,8 @@
 // A card has the memory of its chip (or SOFTNPU_MEMORY), but all cards of all processes live on one host. So:
 //  - the pool is what the host or the container may have in total, less a reserve; no card is larger than the pool;
 //  - an allocation is refused (207001) when its card is full, when the pool is full, or when the host has not that much
-//    available at this moment: the kernel's out-of-memory killer must never be asked;
+//    available at this moment: the kernel's out-of-memory killer must never be asked. What is told to be free does not
+//    follow the host's memory, by which programs would plan that expect a card's;
 //  - a card's use is the sum over the user's processes, each of which keeps a locked record (records.h). A process that
 //    is killed loses its lock and its memory at the same instant, so its bytes come back without anybody's help;
 //  - the check and the entry in the record are one step under the folder's lock. Pages are committed afterwards, and
@@ -19,7 +20,7 @@ size_t card_total();  // bytes of one card, constant for the process
 
 struct CardMemory {
   size_t total = 0;
-  size_t free = 0;       // what the next allocation could have
+  size_t free = 0;       // of the card and the pool
   size_t used = 0;       // by all processes
   size_t used_here = 0;  // by this process
 };

@@ -57,6 +57,25 @@ TEST_F(Capacity, one_card_is_shared_by_processes_and_comes_back_after_a_kill) {
   EXPECT_EQ(card_memory(0).free, before.free);
 }
 
+// A card as large as the host allows: says how much of it is free before and after the process has filled 512 MiB of
+// its own.
+CHILD(fill_the_host) {
+  if (aclrtSetDevice(0) != 0) return 1;
+  const size_t before = card_memory(0).free;
+  const std::vector<char> filled(512 * MB, 1);
+  test::tell(std::to_string(before) + " " + std::to_string(card_memory(0).free - filled[7] + 1));
+  return 0;
+}
+
+TEST_F(Capacity, what_is_free_does_not_follow_the_host) {
+  test::Child child("fill_the_host", {"SOFTNPU_MEMORY=1T", "SOFTNPU_POOL=host"});
+  size_t before = 0, after = 0;
+  const std::string line = child.hear();
+  ASSERT_EQ(sscanf(line.c_str(), "%zu %zu", &before, &after), 2) << line;
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(before, after);
+}
+
 // Takes 16 MiB, says what it knows of the card, and keeps them until it is told to end.
 CHILD(take_some) {
   if (aclrtSetDevice(1) != 0) return 1;
