@@ -11,8 +11,6 @@ clients=${CALLS_CLIENTS:-official ours}
 official="${OFFICIAL_VENV:-$here/build/official}/bin/python"
 if [[ $clients == *official* ]]; then
   [ -x "$official" ] || bash "$here/ci/official.sh" wheel  # makes the environment
-  # torch's database of operators imports it.
-  "$official" -c 'import expecttest' 2>/dev/null || "$official" -m pip install --quiet --no-deps expecttest
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -26,7 +26,7 @@ complete() {
 import importlib.metadata as packages
 import sys
 versions = {package.name.lower().replace("_", "-"): package.version for package in packages.distributions()}
-sys.exit(not (versions.get("torch-npu") == "2.13.0" and {"torch", "numpy", "pyyaml"} <= versions.keys()))
+sys.exit(not (versions.get("torch-npu") == "2.13.0" and {"torch", "numpy", "pyyaml", "expecttest"} <= versions.keys()))
 END
 }
 if ! complete; then
@@ -36,8 +36,8 @@ if ! complete; then
     echo "official: SKIPPED, $wheel cannot be downloaded here"
     exit 0
   fi
-  # The wheel imports numpy and yaml without declaring them.
-  "${pip[@]}" install --no-compile torch==2.13.0 numpy pyyaml
+  # The wheel imports numpy and yaml without declaring them, torch's databases of operators and optimisers expecttest.
+  "${pip[@]}" install --no-compile torch==2.13.0 numpy pyyaml expecttest
   "${pip[@]}" install --no-deps "$venv"/wheel/*.whl
 fi
 
@@ -47,9 +47,6 @@ TORCH_NPU_RUNTIME=soft
 . "$softnpu/set_env.sh"
 if [ "${1:-}" = --opinfo ]; then
   shift
-  # torch's database imports it.
-  "$venv/bin/python" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("expecttest"))' ||
-    "$venv/bin/python" -m pip install --quiet --no-deps expecttest
   exec env -u PYTHONPATH "$venv/bin/python" "$here/test/official/database.py" --out "$here/build/sweep/official-opinfo.json" "$@"
 fi
 status=0

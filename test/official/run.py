@@ -25,7 +25,7 @@ from pathlib import Path
 
 MODULES = ("wheel", "schemas", "defaults", "device", "copies", "operators", "custom_ops", "randomness", "streams", "graphs", "memory",
            "training", "overflow", "profiling", "distributed", "recovery", "sharing", "allocator", "views", "formats", "amp", "autograd",
-           "optimisers", "contrib")
+           "cards", "optimisers", "contrib")
 LONG = ("transfer", "compiled", "profiles", "loading", "ranks", "four_ranks", "environment")
 # name -> environment. The client's task queue at its three levels, and softnpu with all work on worker threads and with
 # scratch memory for every operator.
