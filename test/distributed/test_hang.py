@@ -33,7 +33,7 @@ def test_the_rank_that_has_not_called_the_collective_is_named(four, tmp_path, as
     assert [hang.rank_of(report) for report in reports] == [0, 1, 2, 3]
     assert [four.receive(rank) for rank in range(4)] == [("ok", [16.0] * 4)] * 4  # it went on, undisturbed
     waiting, late = reports[0], reports[2]
-    assert "all_reduce" in hang._running(waiting) and not hang._running(late) and waiting["moves"] is False
+    assert "all_reduce" in hang.running(waiting) and not hang.running(late) and waiting["moves"] is False
     assert "in reduce_late" in hang.place(waiting)
     rows = hang.table(reports).splitlines()
     assert re.fullmatch(r"0 +\d+ +0 +hang_cases\.py:\d+ in reduce_late +\d+ +all_reduce +no +all_reduce #\d+, \d+\.\d s", rows[1]), rows
