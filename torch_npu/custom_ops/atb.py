@@ -8,6 +8,7 @@ from itertools import accumulate
 import torch
 
 from torch_npu.custom_ops import refuse
+from torch_npu.custom_ops.atb_attention import attend
 
 npu = torch.ops.npu
 
@@ -93,18 +94,7 @@ def _npu_paged_attention_v2_get_workspace(query, *_, **__):
 def _npu_flash_attention_unpad(query, key, value, seq_len, scale_value, num_heads, num_kv_heads, out):
     """Sequences in a row, [tokens, heads, size], each against itself."""
     ends = list(accumulate(seq_len.tolist()))
-    npu.npu_fused_infer_attention_score.out(
-        query,
-        key,
-        value,
-        num_heads=num_heads,
-        num_key_value_heads=num_kv_heads,
-        scale=scale_value,
-        input_layout="TND",
-        actual_seq_lengths=ends,
-        actual_seq_lengths_kv=ends,
-        out=[out, query.new_empty(0, dtype=torch.float32)],
-    )
+    attend(query, key, value, num_heads, num_kv_heads, scale_value, ends, ends, out)
 
 
 def _npu_flash_attention_unpad_v2(query, key, value, seq_len, scale_value, num_heads, num_kv_heads, *, kernel_type=0, out):

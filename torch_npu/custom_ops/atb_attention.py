@@ -79,7 +79,8 @@ def _check_mask(operator, mask, query, rows, columns, dims):
         raise ValueError(f"{operator}: mask has the shape {tuple(mask.shape)}, expected at least {rows} rows and {columns} columns")
 
 
-def _attend(query, key, value, num_heads, num_kv_heads, scale_value, ends, kv_lengths, out, **options):
+def attend(query, key, value, num_heads, num_kv_heads, scale_value, ends, kv_lengths, out, **options):
+    """Queries in a row, which end at `ends`, into out."""
     npu.npu_fused_infer_attention_score.out(
         query,
         key,
@@ -102,7 +103,7 @@ def _in_a_row(operator, query, key, value, lengths, bias, scale_value, num_heads
     ends = list(accumulate(lengths))
     query, out = _apart(operator, "query", query, num_heads), _apart(operator, "out", out, num_heads)
     key, value = _apart(operator, "key", key, num_kv_heads), _apart(operator, "value", value, num_kv_heads)
-    _attend(query, key, value, num_heads, num_kv_heads, scale_value, ends, ends, out, pse_shift=bias)
+    attend(query, key, value, num_heads, num_kv_heads, scale_value, ends, ends, out, pse_shift=bias)
 
 
 def _added(mask, longest):
@@ -176,7 +177,7 @@ def _causal(operator, pattern, scale_value, query, key_cache, value_cache, block
     )
     if sum(lengths):
         options = {**pages, "atten_mask": pattern(), "sparse_mode": 3}
-        _attend(query, key, value, heads, kv_heads, scale_value, list(accumulate(lengths)), context, out, **options)
+        attend(query, key, value, heads, kv_heads, scale_value, list(accumulate(lengths)), context, out, **options)
 
 
 def _triangle(query):
@@ -235,7 +236,7 @@ def _npu_paged_attention_splitfuse(
         if length:
             options = {**pages, "block_table": block_table[mine], "pse_shift": mask[rows].unflatten(0, (count, length)).unsqueeze(1)}
             ends = list(range(length, count * length + 1, length))
-            _attend(query[rows], key, value, num_heads, num_kv_heads, scale_value, ends, context[mine], out[rows], **options)
+            attend(query[rows], key, value, num_heads, num_kv_heads, scale_value, ends, context[mine], out[rows], **options)
         sequence, token = mine.stop, rows.stop
 
 
