@@ -77,6 +77,11 @@ Maybe part(const List& list, int64_t i, bool stacked) {
   return stacked ? list.at(0).select(0, i) : list.at(i);
 }
 
+Tensor needed(const Maybe& t, const char* name) {
+  TORCH_CHECK(t, "integers need argument '", name, "'");
+  return *t;
+}
+
 Tensor activated(const Tensor& x, int64_t type) {
   switch (type) {
     case 0:
@@ -115,9 +120,10 @@ Tensor group_product(const Tensor& x, int64_t i, bool stacked, const Grouped& g,
     const auto offset = offset_of(part(g.offset, i, stacked), *scale);
     return offset ? result + *offset : result;
   }
-  auto matrix = integral(weight) ? antiquantised(weight, x.size(-1), *part(g.antiquant_scale, i, stacked),
-                                                 part(g.antiquant_offset, i, stacked), 0)
-                                 : wide(weight);
+  auto matrix = integral(weight)
+                    ? antiquantised(weight, x.size(-1), needed(part(g.antiquant_scale, i, stacked), "antiquant_scale"),
+                                    part(g.antiquant_offset, i, stacked), 0)
+                    : wide(weight);
   auto result = at::matmul(wide(numbers), matrix);
   if (scale) result = result * scale_of(*scale);
   if (pertoken) result = result * wide(*pertoken).reshape({-1, 1});
@@ -141,11 +147,12 @@ Maybe row(const Maybe& t, int64_t expert) { return t && expert >= 0 ? Maybe(t->s
 Tensor layer(const Tensor& x, const Expert& e, int64_t expert) {
   const auto weight = expert >= 0 ? e.weight.select(0, expert) : e.weight;
   const auto bias = row(e.bias, expert);
-  if (integral(x)) return dequantised(product(x, weight), *row(e.scale, expert), std::nullopt, bias);
+  if (integral(x))
+    return dequantised(product(x, weight), needed(row(e.scale, expert), "deq_scale"), std::nullopt, bias);
   const auto result = at::matmul(
-      x, integral(weight)
-             ? antiquantised(weight, x.size(-1), *row(e.antiquant_scale, expert), row(e.antiquant_offset, expert), 0)
-             : wide(weight));
+      x, integral(weight) ? antiquantised(weight, x.size(-1), needed(row(e.antiquant_scale, expert), "antiquant_scale"),
+                                          row(e.antiquant_offset, expert), 0)
+                          : wide(weight));
   return bias ? result + wide(*bias) : result;
 }
 

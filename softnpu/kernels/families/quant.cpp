@@ -164,7 +164,8 @@ void anti_quant(Tensor& out, const Tensor& x, const Tensor& scale, const std::op
 void dynamic_quant(Tensor& out, Tensor& scale, const std::optional<Tensor>& offset, const Tensor& x,
                    const std::optional<Tensor>& smooth, const std::optional<Tensor>& groups, const std::string& mode) {
   const bool by_rows = !offset && !groups && mode != "perchannel" && mode != "pertensor";
-  if (by_rows && out.scalar_type() == at::kChar && out.is_contiguous() && rows::fit(x) && x.numel() > 0 &&
+  const bool fits = out.sizes() == x.sizes() && scale.numel() * x.size(-1) == x.numel();
+  if (by_rows && fits && out.scalar_type() == at::kChar && out.is_contiguous() && rows::fit(x) && x.numel() > 0 &&
       (!smooth || smooth->numel() == x.size(-1)))
     return dynamic_quant_rows(out, scale, x, smooth);
   const auto numbers = by_groups(wide(x), smooth, groups, 0);
