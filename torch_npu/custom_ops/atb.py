@@ -8,7 +8,7 @@ from itertools import accumulate
 import torch
 
 from torch_npu.custom_ops import refuse
-from torch_npu.custom_ops.atb_attention import attend
+from torch_npu.custom_ops.atb_attention import attend, attend_one_token
 
 npu = torch.ops.npu
 
@@ -41,19 +41,8 @@ def npu_paged_cache_load(key_cache, value_cache, block_table, context_lens, *, s
 
 def _paged_attention(query, key_cache, value_cache, num_kv_heads, num_heads, scale_value, block_table, lengths, out):
     """One token of each sequence, [tokens, heads, size], against caches [blocks, tokens of a block, heads, size]."""
-    npu.npu_fused_infer_attention_score.out(
-        query.unsqueeze(2),
-        key_cache.flatten(2),
-        value_cache.flatten(2),
-        num_heads=num_heads,
-        num_key_value_heads=num_kv_heads,
-        scale=scale_value,
-        input_layout="BNSD",
-        block_table=block_table,
-        block_size=key_cache.shape[1],
-        actual_seq_lengths_kv=lengths,
-        out=[out.unsqueeze(2), query.new_empty(0, dtype=torch.float32)],
-    )
+    caches = (key_cache.flatten(2), value_cache.flatten(2))
+    attend_one_token(query, *caches, num_heads, num_kv_heads, scale_value, block_table, key_cache.shape[1], lengths, out)
 
 
 def _npu_paged_attention(

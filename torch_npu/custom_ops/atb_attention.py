@@ -96,6 +96,23 @@ def attend(query, key, value, num_heads, num_kv_heads, scale_value, ends, kv_len
     )
 
 
+def attend_one_token(query, key, value, num_heads, num_kv_heads, scale_value, block_table, block_size, kv_lengths, out):
+    """Of each sequence, [tokens, heads, size], against paged caches."""
+    npu.npu_fused_infer_attention_score.out(
+        query.unsqueeze(2),
+        key,
+        value,
+        num_heads=num_heads,
+        num_key_value_heads=num_kv_heads,
+        scale=scale_value,
+        input_layout="BNSD",
+        block_table=block_table,
+        block_size=block_size,
+        actual_seq_lengths_kv=kv_lengths,
+        out=[out.unsqueeze(2), query.new_empty(0, dtype=torch.float32)],
+    )
+
+
 def _in_a_row(operator, query, key, value, lengths, bias, scale_value, num_heads, num_kv_heads, out):
     """Sequences that each see themselves; bias is (sequences or 1, heads or 1, rows, columns)."""
     if bias.shape[0] not in (1, len(lengths)):
@@ -266,16 +283,6 @@ def _npu_paged_attention_mla(
     if not lengths:
         return
     keys = key_cache.transpose(1, 2)
-    npu.npu_fused_infer_attention_score.out(
-        query.unsqueeze(2),
-        keys,
-        keys[..., :mla_vheadsize],
-        num_heads=num_heads,
-        num_key_value_heads=num_kv_heads,
-        scale=scale_value,
-        input_layout="BNSD",
-        block_table=block_table,
-        block_size=key_cache.shape[1],
-        actual_seq_lengths_kv=lengths,
-        out=[out.unsqueeze(2), query.new_empty(0, dtype=torch.float32)],
+    attend_one_token(
+        query, keys, keys[..., :mla_vheadsize], num_heads, num_kv_heads, scale_value, block_table, key_cache.shape[1], lengths, out
     )

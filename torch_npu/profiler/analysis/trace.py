@@ -192,9 +192,11 @@ _READERS = {"cpu_op": _operator, "user_annotation": _annotation, "python_functio
 def _relate(trace: Trace) -> None:
     """Operators get parents, stacks and times of the card; launches their operator and step."""
     trace.launches.sort(key=lambda launch: launch.begin)
-    for operators, functions in _by_thread(trace):
+    for operators, functions in _by_thread(trace.operators, trace.functions):
         _nest(operators, functions)
-    _cut_functions(trace)
+    # c10d's ranges of collectives last longer than the call that they began in, and are left alone.
+    for ranges, functions in _by_thread((entry for entry in trace.annotations if not entry.name.startswith("hccl:")), trace.functions):
+        cut_at(functions, ranges)
     by_number = {operator.number: operator for operator in trace.operators}
     for launch in trace.launches:
         launch.operator = by_number.get(launch.operation)
@@ -211,25 +213,13 @@ def _relate(trace: Trace) -> None:
         trace.end = max((launch.end for launch in trace.launches), default=trace.begin)
 
 
-def _by_thread(trace: Trace):
+def _by_thread(ranges, functions):
     threads: dict[int, tuple[list, list]] = defaultdict(lambda: ([], []))
-    for operator in trace.operators:
-        threads[operator.thread][0].append(operator)
-    for function in trace.functions:
+    for entry in ranges:
+        threads[entry.thread][0].append(entry)
+    for function in functions:
         threads[function.thread][1].append(function)
     return threads.values()
-
-
-def _cut_functions(trace: Trace) -> None:
-    """c10d's ranges of collectives last longer than the call that they began in, and are left alone."""
-    threads: dict[int, tuple[list, list]] = defaultdict(lambda: ([], []))
-    for function in trace.functions:
-        threads[function.thread][0].append(function)
-    for entry in trace.annotations:
-        if not entry.name.startswith("hccl:"):
-            threads[entry.thread][1].append(entry)
-    for functions, ranges in threads.values():
-        cut_at(functions, ranges)
 
 
 def _nest(operators: list[Operator], functions: list[Range]) -> None:
