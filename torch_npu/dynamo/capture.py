@@ -6,7 +6,8 @@ time its inputs have certain sizes and its parameters certain places, captured t
   - Inputs that are neither parameters nor results of another captured graph are copied to where the capture reads them.
   - What a run returned is not overwritten while it is in use: the graph is captured once more, and results that turn out to live long,
     such as losses that a program collects, are copied from then on.
-  - What cannot be captured, such as graphs with tensors of the CPU, runs eagerly, and a warning says why.
+  - What cannot be captured, such as operators that wait for the card or have tensors of the CPU, runs eagerly between captured parts
+    (pieces.py), or if there is not much else the whole graph does, and a warning says why.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from torch.utils._pytree import tree_leaves
 
 import torch_npu
 from torch_npu import _C
+from torch_npu.dynamo import pieces
 
 MOST_CAPTURES = 64  # of one graph: its sizes, and the layers that share its code
 _MOST_SIGHTS = 256  # places of inputs that are remembered
@@ -60,9 +62,18 @@ def _pool(device: int, stream: int) -> _Pool:
 def captured(module: torch.fx.GraphModule, inputs: Sequence[Any], fixed: set[int]) -> Callable:
     """Inputs with a number in `fixed` stay where they are from run to run, as parameters do."""
     if reason := obstacle(module, inputs):
-        say(reason)
-        return eagerly(module)
+        return _in_pieces(module, pieces.leaves_card, fixed, reason) or eagerly(module)
     return _Captured(module, fixed)
+
+
+def _in_pieces(module: torch.fx.GraphModule, is_refused: Callable, fixed: set[int], reason: str) -> Callable | None:
+    """Says what becomes of a graph that cannot be captured as a whole."""
+    if (whole := pieces.cut(module, is_refused, captured, fixed)) is None:
+        say(reason)
+        return None
+    count("graphs in pieces")
+    warnings.warn(f"torch.compile: a graph is captured in pieces, and runs eagerly between them: {reason}", stacklevel=3)
+    return functools.partial(_run, whole)
 
 
 def eagerly(module: torch.fx.GraphModule) -> Callable:
@@ -71,6 +82,10 @@ def eagerly(module: torch.fx.GraphModule) -> Callable:
 
 def run_eagerly(module: torch.fx.GraphModule, inputs: list[Any]) -> list[Any]:
     count("eager runs")
+    return _run(module, inputs)
+
+
+def _run(module: Callable, inputs: list[Any]) -> list[Any]:
     given = list(inputs)
     inputs.clear()
     with torch.no_grad():
@@ -99,10 +114,10 @@ def obstacle(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str | None:
 
 
 def failed_operator(error: BaseException) -> str:
-    """"aten.nonzero.default: " from the line of the graph's code that raised `error`."""
+    """"aten.nonzero.default" from the line of the graph's code that raised `error`."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename.startswith("<eval_with_key>") and (name := re.search(r"torch\.ops\.([\w.]+)\(", frame.line or "")):
-            return f"{name[1]}: "
+            return name[1]
     return ""
 
 
@@ -119,11 +134,16 @@ class _Captured:
 
     def __init__(self, module: torch.fx.GraphModule, fixed: set[int]) -> None:
         self.module, self.refused = module, False
+        self.pieces: Callable | None = None
         values = [node.meta.get("val") for node in module.graph.find_nodes(op="placeholder")]
         self.generators = [i for i, value in enumerate(values) if isinstance(value, torch.Generator)]
         self.numbers = [i for i, value in enumerate(values) if not isinstance(value, (torch.Tensor, torch.Generator))]
         self.fixed = [i for i, value in enumerate(values)
                       if isinstance(value, torch.Tensor) and (i in fixed or value.device.type == "meta")]
+        # What a forward graph saved stays where its capture made it, if it was captured: AOTAutograd names the others primals.
+        names = [node.name for node in module.graph.find_nodes(op="placeholder")]
+        self.saved = {i for i in self.fixed if not names[i].startswith(("primals", "arg"))}
+        self.strangers = 0  # places of inputs that were new, since the last capture
         self.changed = changed_inputs(module.graph)
         devices = (leaf.device.index for node in module.graph.nodes for leaf in tree_leaves(node.meta.get("val"))
                    if isinstance(leaf, torch.Tensor) and leaf.device.type == "npu")
@@ -137,6 +157,8 @@ class _Captured:
         self.shares_memory = True
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
+        if self.pieces is not None:
+            return self.pieces(inputs)
         instance = self.last
         if instance is not None:
             with instance.pool.lock:
@@ -185,17 +207,33 @@ class _Captured:
             if len(self.sights) == _MOST_SIGHTS:
                 self.sights.pop(next(iter(self.sights)))
             self.sights[key] = None
+            self.strangers += 1
+            if self.strangers == MOST_CAPTURES:
+                self._copy_saved()
             return None
         try:
             instance = _Instance(self, inputs, pool)
         except RuntimeError as error:
             self.refused = True
-            say(f"{failed_operator(error)}{str(error).partition(chr(10))[0]}")
+            self._refuse(failed_operator(error), str(error).partition("\n")[0])
             return None
         self.count += 1
+        self.strangers = 0
         self.sights.pop(key, None)
         self.instances.setdefault(key, []).append(instance)
         return instance
+
+    def _copy_saved(self) -> None:
+        """They are elsewhere in each run, for the forward graph is eager or has pieces that are: they are copied, as other inputs."""
+        self.fixed = [i for i in self.fixed if i not in self.saved]
+        self.instances.clear()
+        self.sights.clear()
+        self.last = None
+
+    def _refuse(self, name: str, reason: str) -> None:
+        if not name:
+            return say(reason)
+        self.pieces = _in_pieces(self.module, lambda node: str(node.target) == name, set(self.fixed), f"{name}: {reason}")
 
     def leave_shared_memory(self) -> None:
         self.shares_memory = False
