@@ -60,6 +60,15 @@ void AllocatorStats::unmap(bool small, size_t bytes, c10::MempoolId_t owner) {
   ++stats_.num_device_free;
 }
 
+void AllocatorStats::retire(c10::MempoolId_t owner) {
+  past_pools_.push_back(owner);
+  if (past_pools_.size() <= kPastPools) return;
+  auto& pools = stats_.reserved_bytes_by_private_pools;
+  const auto oldest = pools.find(past_pools_.front());
+  if (oldest != pools.end() && oldest->second[0].current == 0) pools.erase(oldest);  // else its name came back
+  past_pools_.pop_front();
+}
+
 void AllocatorStats::add_split(bool small, size_t size) {
   increase(stats_.inactive_split, small, 1);
   increase(stats_.inactive_split_bytes, small, size);

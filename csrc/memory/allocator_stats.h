@@ -8,6 +8,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include <algorithm>
+#include <deque>
 
 namespace npu::caching_allocator {
 
@@ -38,6 +39,10 @@ class AllocatorStats {
   // Memory of an expandable segment, which is not counted as a segment.
   void map(bool small, size_t bytes, c10::MempoolId_t owner);
   void unmap(bool small, size_t bytes, c10::MempoolId_t owner);
+  // The arena of a private pool is gone. Upstream's contract keeps what was counted of it; every capture has a pool of
+  // its own, so only that of the last kPastPools stays.
+  void retire(c10::MempoolId_t owner);
+  static constexpr size_t kPastPools = 256;
   void add_split(bool small, size_t size);
   void remove_split(bool small, size_t size);
 
@@ -77,6 +82,7 @@ class AllocatorStats {
   Use active_peak_[2], active_peak_all_;  // raised only while blocks are pending; else the peaks above hold
   Use allocated_base_[2], freed_base_[2], deactivated_base_[2];  // what reset_accumulated counts from
   DeviceStats stats_;
+  std::deque<c10::MempoolId_t> past_pools_;  // in the order of their ends
 };
 
 }  // namespace npu::caching_allocator

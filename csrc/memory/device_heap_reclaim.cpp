@@ -166,8 +166,11 @@ void DeviceHeap::drop_unused(Lock& lock) {
     delete segment.first;
     entry = segments_.erase(entry);
   }
-  std::erase_if(private_arenas_,
-                [](const auto& entry) { return entry.second->uses == 0 && entry.second->segments == 0; });
+  std::erase_if(private_arenas_, [this](const auto& entry) {
+    const bool unused = entry.second->uses == 0 && entry.second->segments == 0;
+    if (unused) stats_.retire(entry.first);
+    return unused;
+  });
   lock.unlock();
   ranges.clear();
   lock.lock();

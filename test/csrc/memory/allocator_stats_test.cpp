@@ -102,3 +102,20 @@ TEST(AllocatorStats, segments_of_private_pools_are_counted_by_owner_too) {
   EXPECT_EQ(report.reserved_bytes_by_private_pools.at({0, 7})[kAll].current, 2048);
   EXPECT_EQ(report.num_device_alloc, 2);
 }
+
+TEST(AllocatorStats, of_pools_that_are_gone_the_last_ones_are_kept) {
+  AllocatorStats stats;
+  const auto pools = [&stats] { return stats.report().reserved_bytes_by_private_pools; };
+  constexpr uint64_t kMany = 3 * AllocatorStats::kPastPools;
+  stats.add_segment(true, 512, {0, kMany});
+  stats.retire({0, kMany});  // and is used again
+  for (uint64_t id = 1; id < kMany; ++id) {
+    stats.add_segment(true, 2048, {0, id});
+    stats.remove_segment(true, 2048, {0, id});
+    stats.retire({0, id});
+  }
+  EXPECT_EQ(pools().size(), AllocatorStats::kPastPools + 1);
+  EXPECT_EQ(pools().count({0, 1}), 0u);
+  EXPECT_EQ(pools().at({0, kMany - 1})[kAll].peak, 2048);
+  EXPECT_EQ(pools().at({0, kMany})[kAll].current, 512);
+}
