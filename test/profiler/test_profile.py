@@ -255,6 +255,9 @@ def test_a_folder_that_cannot_be(tmp_path):
     (tmp_path / "file").touch()
     (sentence,) = warned(lambda: record(tmp_path / "file" / "below", add))
     assert "cannot be written" in sentence and "kept in memory" in sentence
+    (sentence,) = warned(lambda: record(f"{tmp_path}/null\0byte", add))
+    assert "null byte" in sentence and "kept in memory" in sentence
+    assert "no folder" in warned(lambda: analyse(f"{tmp_path}/null\0byte"))[0]
     assert "no folder" in warned(lambda: analyse(str(tmp_path / "nowhere")))[0]
     assert "has no profile" in warned(lambda: analyse(str(tmp_path)))[0]
 

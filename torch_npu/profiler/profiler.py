@@ -3,6 +3,7 @@
 What goes wrong in profiling, from a second profiler to a full disk, is one warning, and the program goes on without a profile.
 """
 
+import atexit
 import enum
 import json
 import os
@@ -104,8 +105,9 @@ class profile(torch.profiler.profile):
         self.config = experimental_config or _ExperimentalConfig()
         self.watched = _watched(activities)
         self.folder: Path | None = None
-        self._owner: tuple[int, int] | None = None  # process and thread that record: the state of torch's profiler is theirs
+        self._owner: tuple[int, threading.Thread] | None = None  # process and thread that record: the state of torch's profiler is theirs
         self._launches_file: int | None = None
+        self._error: RuntimeError | None = None
         self._listeners: Listeners | None = None
         self._extra_metadata: dict[str, object] = {}
         flags = {"record_shapes": record_shapes, "profile_memory": profile_memory, "with_stack": with_stack, "with_flops": with_flops,
@@ -125,7 +127,7 @@ class profile(torch.profiler.profile):
 
     def start(self) -> None:
         active = profile._active
-        if active is not None and active.is_running:
+        if active is not None and active.is_running and not active._is_orphan():
             which = "This profiler" if active is self else "Another profiler"
             warn(f"{which} is already running; this start() is ignored.")
             return
@@ -138,27 +140,53 @@ class profile(torch.profiler.profile):
             warn(f"Profiling cannot begin: {_folder.reason(error)}; the program goes on without it.")
             self._forget()
             return
-        profile._active, self._owner = self, (os.getpid(), threading.get_ident())
+        profile._active, self._owner = self, (os.getpid(), threading.current_thread())
+        atexit.register(self._end_with_program)
 
     def step(self) -> None:
         if not self._may("step"):
             return
         self._write_launches()
         super().step()
+        self._raise_error()
 
     def stop(self) -> None:
         if not self._may("stop"):
             return
         self._owner = profile._active = None
+        atexit.unregister(self._end_with_program)
         try:
             super().stop()
         finally:
             self._forget()
+        self._raise_error()
+
+    def _end_with_program(self) -> None:
+        """A profile that nobody has stopped is written; torch crashes when one still records while it is unloaded."""
+        if self._owner == (os.getpid(), threading.current_thread()):
+            self.stop()
+
+    def _is_orphan(self) -> bool:
+        """Whether the thread that alone could end the recording has ended before it."""
+        if self._owner is None or self._owner[1].is_alive():
+            return False
+        warn("The thread that started the last profile has ended without stopping it; that profile is lost.")
+        atexit.unregister(self._end_with_program)
+        _C.set_recording_thread(False)
+        self._owner = profile._active = None
+        self._forget()
+        return True
+
+    def _raise_error(self) -> None:
+        """Of work of the card, which is raised where it is waited for; here after the profile was written."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
 
     def _may(self, what: str) -> bool:
         if not self.is_running:
             warn(f"The profiler is not running; this {what}() is ignored.")
-        elif self._owner != (os.getpid(), threading.get_ident()):
+        elif self._owner != (os.getpid(), threading.current_thread()):
             warn(f"Another thread has started this profiler, and only that one can {what} it; this {what}() is ignored.")
         else:
             return True
@@ -170,7 +198,11 @@ class profile(torch.profiler.profile):
 
     def __exit__(self, exc_type, exc_val, exc_tb):
         if self.is_running:
-            super().__exit__(exc_type, exc_val, exc_tb)
+            try:
+                super().__exit__(exc_type, exc_val, exc_tb)
+            except torch.AcceleratorError:
+                if exc_type is None:  # else the block's own error is on its way
+                    raise
 
     def start_trace(self) -> None:
         self._open_folder()
@@ -181,6 +213,11 @@ class profile(torch.profiler.profile):
 
     def stop_trace(self) -> None:
         _C.set_recording_thread(False)
+        if _npu.is_initialized() and not _npu._is_in_bad_fork():
+            try:
+                _npu.synchronize()  # torch does so too, and would leave its profiler on if that fails
+            except RuntimeError as error:
+                self._error = error
         super().stop_trace()
         extras = self._listeners.stop() if self._listeners else {}
         self._listeners = None
@@ -205,7 +242,7 @@ class profile(torch.profiler.profile):
             _folder.write_json(folder / _folder.info_file(_about.rank()), self._info(), indent=4)
             with _folder.open_for_writing(folder / _folder.RAW / _folder.LAUNCHES) as file:
                 self._launches_file = os.dup(file.fileno())
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a path with a null byte
             warn(f"The profile cannot be written below {directory or os.getcwd()}: {_folder.reason(error)}; it is kept in memory only.")
             self._close_launches()
             return
@@ -234,6 +271,8 @@ class profile(torch.profiler.profile):
         part = raw / (_folder.TRACE + ".part")
         _folder.open_for_writing(part).close()
         assert self.profiler.kineto_results is not None
+        if self.profiler.kineto_results.trace_start_ns() == 0:
+            raise RuntimeError("another profiler was started while it recorded, and has ended it")
         self.profiler.kineto_results.save(str(part))
         if not _is_whole(part):  # kineto does not say when a write fails
             part.unlink()
@@ -316,7 +355,7 @@ def analyse(profiler_path: str, max_process_number: int = 1, export_type: str | 
         types = None
     try:
         found = _folder.profiles_in(Path(profiler_path).absolute())
-    except (OSError, TypeError) as error:
+    except (OSError, TypeError, ValueError) as error:
         warn(f"There is no folder of profiles {profiler_path!r}: {_folder.reason(error)}.")
         return
     if not found:
