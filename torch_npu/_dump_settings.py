@@ -78,10 +78,13 @@ def of_environment() -> dict[str, str]:
 
 
 def _layers(entries, path: str) -> list[str]:
-    lists = [each.get("layer", []) if isinstance(each, dict) else None for each in entries] if isinstance(entries, list) else [None]
-    if not all(isinstance(each, list) and all(isinstance(pattern, str) for pattern in each) for each in lists):
-        raise ValueError(f'cfg_file {path}: dump_list must be of the form [{{"layer": ["mm", "aten::add"]}}]')
-    return [pattern for each in lists for pattern in each]
+    found: list[str] = []
+    for each in entries if isinstance(entries, list) else [entries]:
+        patterns = each.get("layer", []) if isinstance(each, dict) else None
+        if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
+            raise ValueError(f'cfg_file {path}: dump_list must be of the form [{{"layer": ["mm", "aten::add"]}}]')
+        found += patterns
+    return found
 
 
 def of_file(path: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ What goes wrong in profiling, from a second profiler to a full disk, is one warn
 
 import atexit
 import enum
+import gzip
 import json
 import os
 import socket
@@ -108,6 +109,7 @@ class profile(torch.profiler.profile):
         self._owner: tuple[int, threading.Thread] | None = None  # process and thread that record: the state of torch's profiler is theirs
         self._launches_file: int | None = None
         self._error: RuntimeError | None = None
+        self._saved: Path | None = None  # the raw trace of the last recording, once it was written
         self._listeners: Listeners | None = None
         self._extra_metadata: dict[str, object] = {}
         flags = {"record_shapes": record_shapes, "profile_memory": profile_memory, "with_stack": with_stack, "with_flops": with_flops,
@@ -232,7 +234,7 @@ class profile(torch.profiler.profile):
     # ---- The folder ----
 
     def _open_folder(self) -> None:
-        self.folder = None
+        self.folder = self._saved = None
         handler = self.on_trace_ready
         if handler is not None and not isinstance(handler, _TraceHandler):
             return  # the user's own function takes what it wants
@@ -278,7 +280,7 @@ class profile(torch.profiler.profile):
             part.unlink()
             raise OSError("the disk is full, or takes no file of this size")
         part.chmod(0o640)
-        part.rename(raw / _folder.TRACE)
+        self._saved = part.rename(raw / _folder.TRACE)
 
     def _forget(self) -> None:
         """Leaves nothing behind that a failed start or stop has begun."""
@@ -300,6 +302,17 @@ class profile(torch.profiler.profile):
             "host_name": socket.gethostname(), "host_uid": _about.host_number(),
             **({} if rank is None else {"rank_id": rank}),
         }
+
+    def export_chrome_trace(self, path: str, use_python_export: bool = False) -> None:
+        """The timeline alone, as torch writes it. kineto gives a recording away once, which a folder has then."""
+        if self._saved is None or use_python_export:
+            super().export_chrome_trace(path, use_python_export)
+            return
+        if not self._saved.exists():
+            raise RuntimeError(f"The recording was written to {self.folder}, and its raw data removed by the analysis: take "
+                               "trace_view.json there, or record with _ExperimentalConfig(data_simplification=False)")
+        data = self._saved.read_bytes()
+        Path(path).write_bytes(gzip.compress(data) if str(path).endswith(".gz") else data)
 
     # ---- The official additions ----
 
@@ -399,6 +412,8 @@ def _watched(activities) -> list[ProfilerActivity]:
     torchs = torch.profiler.ProfilerActivity
     meanings = {torchs.CPU: ProfilerActivity.CPU, torchs.PrivateUse1: ProfilerActivity.NPU, torchs.CUDA: ProfilerActivity.NPU}
     found = set()
+    if not isinstance(activities, Iterable):
+        activities = [activities]
     for entry in activities:
         meaning = entry if isinstance(entry, ProfilerActivity) else meanings.get(entry)
         if meaning is None:
