@@ -18,10 +18,10 @@ def start(folder: str) -> None:
         from torch_npu.npu import _sanitizer
 
         _sanitizer.enable_npu_sanitizer()
-    if os.environ.get("ACL_DUMP_DATA") or os.environ.get("TORCH_NPU_DUMP"):
+    if _is_on("ACL_DUMP_DATA"):
         from torch_npu.npu import _dump
 
-        _dump.start(_is_on("ACL_DUMP_DATA"))
+        _dump.init_dump()
 
 
 def _is_on(variable: str) -> bool:

@@ -1,6 +1,7 @@
 """The environment variables that torch_npu and softnpu know, and a word about those that look like one and are none."""
 
 import os
+import re
 import warnings
 
 # Those of docs/environment.md; a test compares.
@@ -22,6 +23,17 @@ _OF_SCRIPTS = ("SOFTNPU_PREFIX", "SOFTNPU_MUTANT")  # of ci/ and test/mutation
 _OURS = ("TORCH_NPU_", "SOFTNPU_")
 
 
+_NUMBERS = (  # whose other text counts as nothing
+    "ACL_DUMP_DATA", "TASK_QUEUE_ENABLE", "ASCEND_LAUNCH_BLOCKING", "ACL_STREAM_TIMEOUT", "ACL_DEVICE_SYNC_TIMEOUT",
+    "TORCH_NPU_FALLBACK_CPU_DISABLE", "TORCH_NPU_COMPACT_ERROR_OUTPUT", "TORCH_NPU_ERROR_ORIGIN", "TORCH_NPU_SANITIZER",
+)
+
+
+def not_numbers() -> list[str]:
+    """Variables with a text such as "yes" or "true", which does not switch them on."""
+    return [name for name in _NUMBERS if not re.fullmatch(r"\s*([+-]?\d+\s*)?", os.environ.get(name, ""))]
+
+
 def unknown() -> list[tuple[str, str | None]]:
     """Variables of ours that nothing reads, each with the nearest name that there is."""
     found = []
@@ -39,3 +51,5 @@ def warn_of_unknown() -> None:
     for name, near in unknown():
         meant = f"did you mean {near}?" if near else "unset it;"
         warnings.warn(f"Nothing reads the environment variable {name}: {meant} docs/environment.md lists what there is.", stacklevel=2)
+    for name in not_numbers():
+        warnings.warn(f"The environment variable {name} takes a number; {os.environ[name]!r} has no effect.", stacklevel=2)

@@ -9,7 +9,7 @@ import sys
 
 import torch
 
-from torch_npu import _environment
+from torch_npu import _dump_settings, _environment
 
 
 def start(package_path: list, version: str, autoloading: bool) -> None:
@@ -18,6 +18,7 @@ def start(package_path: list, version: str, autoloading: bool) -> None:
         _check_alone()
         _environment.warn_of_unknown()
         transfer = _transfer_is_wanted()
+        _dump_settings.check()
         _load_extension(package_path, version)
         from torch_npu import _debug, _register
 

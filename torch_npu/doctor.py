@@ -114,12 +114,15 @@ def _libraries():
 
 
 def _variables():
-    from torch_npu._environment import unknown
+    from torch_npu._environment import not_numbers, unknown
 
     found = False
     for name, near in unknown():
         found = True
         yield "note", f"nothing reads {name}", f"did you mean {near}?" if near else "unset it"
+    for name in not_numbers():
+        found = True
+        yield "note", f"{name} takes a number, so {os.environ[name]!r} has no effect", "set a number, or unset it"
     if "GOMP_CPU_AFFINITY" in os.environ:
         found = True
         yield "note", f"GOMP_CPU_AFFINITY={os.environ['GOMP_CPU_AFFINITY']} binds all threads of OpenMP to these cores", "unset it"

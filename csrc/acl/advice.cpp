@@ -222,7 +222,8 @@ const char* advice_for_setup(int code) noexcept {
     case ACL_ERROR_UNSUPPORTED_JPEG:
       return "This NPU, or its version of CANN, cannot do that.";
     case ACL_ERROR_RT_SOC_VERSION:
-      return "CANN does not know this chip. Install the version of CANN that belongs to its driver.";
+      return "CANN does not know this chip, and wants the version that belongs to the driver; or softnpu was given a "
+             "setting that makes no sense.";
     case ACL_ERROR_RT_SYSPARAMOPT_NOT_SET:
       return "An option of the NPU runtime was asked for before it was set.";
     case ACL_ERROR_RT_IPC_ERROR:

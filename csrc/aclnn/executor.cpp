@@ -260,7 +260,7 @@ C10_ALWAYS_INLINE static void launch_unwatched(AclOp& op, PhaseOne phase_one, Pa
   if (p.workspace_size) workspace = caching_allocator::allocate_workspace(p.workspace_size);
   if (C10_LIKELY(level == 0)) {
     run(op, p, workspace.get(), stream);
-    if (C10_UNLIKELY(task_queue::launch_blocking())) current_stream().synchronize();
+    if (C10_UNLIKELY(task_queue::launch_blocking()) && !captures::of_current_stream()) current_stream().synchronize();
   } else {
     cache.end();
     const Launch l{&op, p.executor, p.workspace_size, p.descriptors.get(), workspace.get(), stream};

@@ -102,18 +102,28 @@ void Graph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) {
               "the default stream.)");
   task_queue::drain();
   pool_ = pool != c10::MempoolId_t{0, 0} ? pool : caching_allocator::new_pool_id(false);
-  host_pool_ = g_unused_host_pools.take();
-  host_pool_used_ = false;
-  const aclrtStream handle = stream.handle();
   DeviceGuard guard(stream.device_index());
-  NPU_CHECK(acl::api().aclmdlRICaptureBegin(handle, acl_mode(mode)));
-  auto status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
-  aclmdlRI model = nullptr;
-  NPU_CHECK(acl::api().aclmdlRICaptureGetInfo(handle, &status, &model));
-  capture_ = std::make_unique<Capture>(stream.device_index(), model);
-  captures::begin(*capture_);
+  NPU_CHECK(acl::api().aclmdlRICaptureBegin(stream.handle(), acl_mode(mode)));
+  try {
+    start_allocating(stream);
+  } catch (...) {
+    if (capture_) captures::end(*capture_);
+    capture_.reset();
+    aclmdlRI nothing = nullptr;
+    if (acl::api().aclmdlRICaptureEnd(stream.handle(), &nothing) == 0) acl::api().aclmdlRIDestroy(nothing);
+    throw;
+  }
   stream_ = stream;
   state_ = State::capturing;
+}
+
+// Refused when another capture has the pool.
+void Graph::start_allocating(const Stream& stream) {
+  auto status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+  aclmdlRI model = nullptr;
+  NPU_CHECK(acl::api().aclmdlRICaptureGetInfo(stream.handle(), &status, &model));
+  capture_ = std::make_unique<Capture>(stream.device_index(), model);
+  captures::begin(*capture_);
   const auto is_captured = [capture = capture_.get()](c10::Stream asked) {
     return captures::of_stream(Stream(asked).handle()) == capture;
   };
@@ -121,6 +131,8 @@ void Graph::capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode mode) {
       .begin_allocate_to_pool(pool_, [=, device = stream.unwrap().device()](c10::StreamId id) {
         return is_captured(c10::Stream(c10::Stream::UNSAFE, device, id));
       });
+  host_pool_ = g_unused_host_pools.take();
+  host_pool_used_ = false;
   host_allocator::get()->begin_allocate_to_pool(host_pool_, [=, this](c10::Stream asked) {  // by requests for memory
     const bool captured = is_captured(asked);
     if (captured) host_pool_used_ = true;
@@ -219,10 +231,10 @@ void Graph::enable_debug_mode() {}
 
 void Graph::debug_dump(const std::string& path) {
   TORCH_CHECK(state_ == State::captured, "Called NPUGraph::debug_dump without a preceding successful capture.");
-  const auto print = acl::api().aclmdlRIDebugJsonPrint;
-  TORCH_CHECK_NOT_IMPLEMENTED(print, "The CANN in ", acl::path(), " cannot describe graphs.");
+  TORCH_CHECK_NOT_IMPLEMENTED(acl::api().aclmdlRIDebugJsonPrint, "The CANN in ", acl::path(),
+                              " cannot describe graphs.");
   constexpr uint32_t kVerbose = 1;
-  NPU_CHECK(print(model_, path.c_str(), kVerbose));
+  NPU_CHECK(acl::api().aclmdlRIDebugJsonPrint(model_, path.c_str(), kVerbose));
 }
 
 void begin_task_group(Stream stream) {

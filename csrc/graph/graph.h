@@ -30,6 +30,7 @@ class Graph final : public at::GraphImplInterface {
 
  private:
   int end_capture();  // the provider's code; not 0: there is no graph
+  void start_allocating(const Stream& stream);
   void stop_allocating() noexcept;
   void release_pool() noexcept;
 

@@ -67,6 +67,26 @@ def test_other_ranks_do_not_record(watch, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("changes", [
+    {"activities": [1]}, {"activities": "CPU"}, {"prof_dir": 5}, {"is_rank": True, "rank_list": 3}, {"metadata": [1]}, {"metadata": "x"},
+    {"experimental_config": 5}, {"analyse": "no"}, {"with_stack": 1}, {"warmup": None},
+])  # fmt: skip
+def test_a_file_with_values_of_other_kinds_does_not_stop_the_program(watch, tmp_path, changes):
+    dynamic_profile.init(str(tmp_path))
+    edit(tmp_path, **changes)
+    (sentence,) = sentences(lambda: steps(3))
+    assert "does not take" in sentence and any(name in sentence for name in changes)
+    assert watch.running is None and not (tmp_path / "out").exists()
+
+
+def test_null_is_as_if_a_setting_were_not_there(watch, tmp_path):
+    dynamic_profile.init(str(tmp_path))
+    nothing = {"profiler_level": None, "export_type": None, "data_simplification": None, "mstx": None, "host_sys": None}
+    edit(tmp_path, activities=None, metadata=None, record_shapes=None, rank_list=None, experimental_config=nothing)
+    assert sentences(lambda: steps(3)) == []
+    assert len(list((tmp_path / "out").iterdir())) == 1
+
+
 def test_what_cannot_be_is_told_once(watch, tmp_path):
     assert len(sentences(dynamic_profile.start)) == 1
     (tmp_path / "file").touch()

@@ -1,6 +1,7 @@
 """torch_npu.profiler.profile: its interface, what it records, and what it does when something is wrong."""
 
 import gc
+import gzip
 import inspect
 import itertools
 import json
@@ -19,6 +20,7 @@ import torch
 from profile_folder import make_step, rows, settings
 
 from torch_npu import profiler
+from torch_npu.profiler._folder import new_profile
 from torch_npu.profiler.profiler import analyse
 
 # Of the official plugin 2.13.0, without annotations.
@@ -251,10 +253,33 @@ def test_exceptions_pass_and_the_profile_is_written(tmp_path):
     assert len(rows(profile.folder, "kernel_details")) == 6
 
 
+def test_the_timeline_alone_after_the_folder_was_written(tmp_path):
+    profile = record(tmp_path, add, experimental_config=settings(data_simplification=False))
+    profile.export_chrome_trace(str(tmp_path / "trace.json"))
+    profile.export_chrome_trace(str(tmp_path / "trace.json.gz"))
+    assert json.loads((tmp_path / "trace.json").read_text()) == json.loads(gzip.decompress((tmp_path / "trace.json.gz").read_bytes()))
+    assert "aclnnAdds" in (tmp_path / "trace.json").read_text()
+    profile = record(tmp_path, add)
+    with pytest.raises(RuntimeError, match="data_simplification=False"):
+        profile.export_chrome_trace(str(tmp_path / "again.json"))
+
+
+def test_profiles_of_one_moment_have_folders_of_their_own(tmp_path):
+    assert len({new_profile(str(tmp_path), None) for _ in range(20)}) == 20
+
+
+def test_an_activity_by_itself(tmp_path):
+    assert record(tmp_path, add, activities=profiler.ProfilerActivity.CPU).watched == [profiler.ProfilerActivity.CPU]
+    assert any("no activity 5" in sentence for sentence in warned(lambda: record(tmp_path, add, activities=5)))
+
+
 def test_a_folder_that_cannot_be(tmp_path):
     (tmp_path / "file").touch()
     (sentence,) = warned(lambda: record(tmp_path / "file" / "below", add))
     assert "cannot be written" in sentence and "kept in memory" in sentence
+    (sentence,) = warned(lambda: record(f"{tmp_path}/null\0byte", add))
+    assert "null byte" in sentence and "kept in memory" in sentence
+    assert "no folder" in warned(lambda: analyse(f"{tmp_path}/null\0byte"))[0]
     assert "no folder" in warned(lambda: analyse(str(tmp_path / "nowhere")))[0]
     assert "has no profile" in warned(lambda: analyse(str(tmp_path)))[0]
 

@@ -43,6 +43,52 @@ def test_another_thread_cannot_stop_it(tmp_path):
     assert len(rows(profile.folder, "kernel_details")) == 8
 
 
+def test_a_thread_that_ended_with_its_profile_does_not_keep_others_from_starting(tmp_path):
+    profile = profiler.profile(on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path)))
+    thread = threading.Thread(target=profile.start)
+    thread.start()
+    thread.join()
+    found = []
+    assert any("ended without stopping it" in sentence for sentence in warned(lambda: found.append(record(tmp_path, add))))
+    assert len(rows(found[0].folder, "kernel_details")) == 4 and not profile.is_running
+
+
+def test_an_error_of_the_card_is_raised_after_the_profile_was_written(tmp_path):
+    """torch waits for the card before it ends the recording, which would go on for ever when that fails."""
+    x, index = torch.ones(4, device="npu"), torch.tensor([99], device="npu")
+    profile = profiler.profile(on_trace_ready=profiler.tensorboard_trace_handler(str(tmp_path)))
+    with pytest.raises(torch.AcceleratorError, match="index out of range"), profile:
+        x.index_select(0, index)
+    assert [row["Name"] for row in rows(profile.folder, "kernel_details")] == ["aclnnIndexSelect"]
+    assert not torch.autograd._profiler_enabled()
+    with pytest.raises(KeyError, match="mine"), profile:
+        x.index_select(0, index)
+        raise KeyError("mine")
+    assert len(rows(record(tmp_path, add).folder, "kernel_details")) == 4
+
+
+def test_another_profiler_that_is_started_inside_ends_it(tmp_path):
+    """torch has one recording at a time: the second takes it over."""
+    def work():
+        with torch.profiler.profile():
+            add()
+
+    assert any("another profiler was started while it recorded" in sentence for sentence in warned(lambda: record(tmp_path, work)))
+    assert len(rows(record(tmp_path, add).folder, "kernel_details")) == 4
+
+
+def test_a_profile_that_is_still_running_when_the_program_ends_is_written(tmp_path):
+    code = """
+import torch, torch_npu.profiler as profiler
+profiler.profile(on_trace_ready=profiler.tensorboard_trace_handler("out")).start()
+torch.ones(8, device="npu")
+"""
+    process = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0, process.stderr
+    (folder,) = (tmp_path / "out").iterdir()
+    assert [row["Name"] for row in rows(folder, "kernel_details")] == ["aclnnInplaceOne"]
+
+
 def in_child(work):
     """The status of a forked child that has done the work."""
     child = os.fork()

@@ -280,6 +280,18 @@ def test_results_that_are_arguments_or_views():
         close(total, expected[4]["sums"][0])
 
 
+def test_results_of_which_only_the_storage_is_kept():
+    def function(x):
+        return ((x * 2).sin() + 1).cos() * 3
+
+    compiled, kept = torch.compile(function), []
+    for _ in range(ROUNDS):
+        x = torch.randn(3, 4).npu()
+        kept.append((x, compiled(x).untyped_storage()))
+    for x, storage in kept:
+        close(torch.empty(0, device="npu").set_(storage).view(3, 4), function(x))
+
+
 def test_strides_and_options_that_change():
     def function(x, y, factor, flag, other=None):
         z = ((x + y) * factor).sin()

@@ -211,7 +211,8 @@ def test_set_dump_reads_the_form_of_aclinit(dump, tmp_path):
 
 @pytest.mark.parametrize(("text", "words"), [
     ("ops", "takes settings such as"), ("colour=red", "no setting 'colour'"), ("limit=big", "limit must be a size"),
-    ("steps=a", "steps must be numbers"), ("data=all", "data must be tensor or stats"), ("path=/nowhere", "path must be a folder"),
+    ("steps=0|5-2", "has 5-2, a range that ends before it begins"), ("steps=a", "steps must be numbers"),
+    ("data=all", "data must be tensor or stats"), ("path=/nowhere", "path must be a folder"),
     ("mode=x", "mode must be all or input or output"),
 ])  # fmt: skip
 def test_settings_that_make_no_sense(monkeypatch, text, words):
@@ -220,7 +221,23 @@ def test_settings_that_make_no_sense(monkeypatch, text, words):
         torch.npu.init_dump()
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"dump": {"dump_colour": 1}}', '{"other": {}}'])
+@pytest.mark.parametrize(("settings", "words"), [
+    ({"TORCH_NPU_DUMP": "path=/nowhere"}, "path must be a folder"),
+    ({"TORCH_NPU_DUMP": "ranks=0", "RANK": "one", "ACL_DUMP_DATA": "1"}, "ranks needs a number"),
+])  # fmt: skip
+def test_a_mistake_is_told_at_import_and_nothing_runs_without_the_dump(run, settings, words):
+    process = run("import torch\ntorch.ones(2).npu()", **settings)
+    assert process.returncode == 1 and words in process.stderr.splitlines()[-1]
+
+
+def test_an_empty_rank_is_none(run, tmp_path):
+    process = run("import torch\ntorch.ones(2, device='npu')", ACL_DUMP_DATA="1", RANK="", TORCH_NPU_DUMP="ranks=0")
+    assert (process.returncode, process.stderr) == (0, "") and len(read(folder_of(tmp_path))) == 1
+
+
+@pytest.mark.parametrize("text", ['{"dump": []}', '{"dump": {"dump_list": null}}', '{"dump": {"dump_list": [1]}}',
+                                  '{"dump": {"dump_list": [{"layer": "mm"}]}}', '{"dump": {"dump_list": [{"layer": [5]}]}}',
+                                  "", "[]", '{"dump": {"dump_colour": 1}}', '{"other": {}}'])
 def test_files_that_make_no_sense(dump, tmp_path, text):
     file = tmp_path / "dump.json"
     file.write_text(text)

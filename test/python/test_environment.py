@@ -26,6 +26,14 @@ def test_misspelt_variables_are_told_once_with_the_nearest_name():
     assert "variable TORCH_NPU_RUNTIM: did you mean TORCH_NPU_RUNTIME?" in told
 
 
+def test_switches_that_are_given_words_are_told():
+    variables = {"TORCH_NPU_SANITIZER": "yes", "ASCEND_LAUNCH_BLOCKING": "true", "TASK_QUEUE_ENABLE": "on"}
+    _, told = run("import torch, torch_npu; torch.ones(1, device='npu')", TORCH_NPU_ERROR_ORIGIN="1", ACL_DUMP_DATA="", **variables)
+    for name, text in variables.items():
+        assert told.count(f"The environment variable {name} takes a number; '{text}' has no effect.") == 1
+    assert told.count("takes a number") == len(variables)
+
+
 def test_no_variable_that_something_reads_is_told():
     sources = [*ROOT.glob("csrc/acl/config.cpp"), *ROOT.glob("softnpu/runtime/config.cpp"), *ROOT.glob("torch_npu/**/*.py")]
     read = {name for path in sources for name in re.findall(r'"((?:TORCH_NPU|SOFTNPU)_[A-Z_]+[A-Z])"', path.read_text())}

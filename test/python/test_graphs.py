@@ -314,6 +314,11 @@ def test_misuse_is_named():
         graph.replay()
 
 
+def test_the_place_of_capture_error_mode_is_not_that_of_cuda():
+    with pytest.raises(TypeError, match="auto_dispatch_capture must be True or False, but got 'thread_local'"):
+        torch.npu.graph(torch.npu.NPUGraph(), None, torch.npu.Stream(), "thread_local")
+
+
 def test_graphs_share_a_pool():
     pool = torch.npu.graph_pool_handle()
     x = torch.randn(1 << 20, device="npu")
@@ -324,6 +329,27 @@ def test_graphs_share_a_pool():
     first.replay()
     second.replay()
     torch.testing.assert_close(z / y, torch.tensor(4 / 3, device="npu"))
+
+
+def test_a_pool_that_another_capture_has_is_refused_and_the_stream_stays_usable():
+    x, pool = torch.ones(4, device="npu"), torch.npu.graph_pool_handle()
+    first, second = torch.npu.NPUGraph(), torch.npu.NPUGraph()
+    torch.npu.synchronize()
+    with torch.npu.stream(torch.npu.Stream()):
+        first.capture_begin(pool=pool, capture_error_mode="thread_local")
+        y = x * 2
+        with torch.npu.stream(torch.npu.Stream()):
+            with pytest.raises(RuntimeError, match="already recording"):
+                second.capture_begin(pool=pool, capture_error_mode="thread_local")
+            assert not torch.npu.is_current_stream_capturing()
+        z = y + 1
+        first.capture_end()
+    first.replay()
+    assert y.tolist() == [2] * 4 and z.tolist() == [3] * 4
+    with torch.npu.graph(second, pool=pool):
+        y = x * 5
+    second.replay()
+    assert y.tolist() == [5] * 4
 
 
 def test_memory_comes_back_when_graphs_die():
@@ -468,6 +494,15 @@ def test_update_gives_attention_new_lengths():
         assert torch.equal(out, attend(lengths))
     with pytest.raises(ValueError, match="actual_seq_lengths, actual_seq_lengths_kv"):
         graph.update(cpu_update_input=[{"scale": 1.0}])
+    for wrong in ("x", {}, None, [5]):
+        with pytest.raises(TypeError, match="a list of dicts"):
+            graph.update(cpu_update_input=wrong)
+    for wrong, words in ((["x"], "actual_seq_lengths_kv"), ([99, 99], "more than there are tokens")):
+        with pytest.raises(RuntimeError, match=words):  # the operator's reason, not that the update has too few tasks
+            graph.update(cpu_update_input=[{"actual_seq_lengths_kv": wrong}])
+    graph.replay()
+    graph.update(cpu_update_input=[{"actual_seq_lengths_kv": [5, 6]}])
+    assert torch.equal(out, attend([5, 6]))
     with pytest.raises(RuntimeError, match="auto_dispatch_capture=True"):
         torch.npu.NPUGraph().update([{}])
 
@@ -497,6 +532,65 @@ def test_graphed_callables_refuse_what_they_cannot_do():
         torch.npu.make_graphed_callables((torch.nn.ReLU(), torch.nn.ReLU()), ((torch.ones(2, device="npu"),),))
     with pytest.raises(TypeError, match="tensors"):
         torch.npu.make_graphed_callables(torch.nn.ReLU(), (3,))
+    x = torch.ones(2, device="npu")
+    with pytest.raises(TypeError, match="a tuple of the arguments"):
+        torch.npu.make_graphed_callables(torch.nn.ReLU(), x)
+    with pytest.raises(ValueError, match="on an npu"):
+        torch.npu.make_graphed_callables(torch.nn.Linear(2, 2), (torch.ones(2),))
+    with pytest.raises(TypeError, match="but returned NoneType, int"):
+        torch.npu.make_graphed_callables(lambda a: (a, None, [3]), (x,))
+
+
+def test_gradients_of_graphed_callables_add_up():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2)).npu()
+    twin = copy.deepcopy(model)
+    graphed = torch.npu.make_graphed_callables(model, (torch.randn(3, 6).npu(),))
+    for _ in range(2):
+        for _ in range(3):
+            x = torch.randn(3, 6).npu()
+            graphed(x).square().sum().backward()
+            twin(x).square().sum().backward()
+        for a, b in zip(model.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(a.grad, b.grad)
+        model.zero_grad(), twin.zero_grad()
+
+
+def test_gradients_of_leaves_outlive_the_next_replay():
+    graphed = torch.npu.make_graphed_callables(lambda a: a * a, (torch.ones(3, device="npu", requires_grad=True),))
+    first, second = (torch.full((3,), value, device="npu", requires_grad=True) for value in (2.0, 5.0))
+    for x in (first, second, first):
+        graphed(x).sum().backward()
+    assert first.grad.tolist() == [8] * 3 and second.grad.tolist() == [10] * 3
+
+
+def test_captures_with_launches_that_wait(check):
+    """ASCEND_LAUNCH_BLOCKING=1 waits for launches, of which a capture has none."""
+    print(check("""
+x, graph = torch.ones(3, device="npu"), torch.npu.NPUGraph()
+with torch.npu.graph(graph):
+    y = x * 2 + 1
+x.fill_(4)
+graph.replay()
+assert y.tolist() == [9] * 3
+""", ASCEND_LAUNCH_BLOCKING="1"))
+
+
+def test_graphed_callables_take_what_they_were_captured_with():
+    """One argument too few would make a parameter an input; another shape would be spread over the captured one."""
+    x = torch.ones(4, device="npu")
+    graphed = torch.npu.make_graphed_callables(lambda a, b: a * 2 + b, (x.clone(), x.clone()))
+    for arguments, error, words in (((x,), TypeError, "2 tensors, but got 1"), ((x, x, x), TypeError, "but got 3"),
+                                    ((x, 5), TypeError, "argument 1 is of type int"), ((x, x[:1]), ValueError, r"argument 1 has \[1\]")):
+        with pytest.raises(error, match=words):
+            graphed(*arguments)
+    assert graphed(x, x).tolist() == [3] * 4
+    module = torch.nn.Linear(4, 4, device="npu")
+    weight = module.weight.detach().clone()
+    module = torch.npu.make_graphed_callables(module, (torch.ones(2, 4, device="npu"),))
+    with pytest.raises(TypeError, match="1 tensors, but got 0"):
+        module()
+    assert torch.equal(module.weight, weight)
 
 
 def test_super_kernels_are_explained():

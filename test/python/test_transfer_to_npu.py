@@ -703,6 +703,24 @@ def test_cuda_graphs_are_npu_graphs(transfer):
     assert torch.cuda.graphs.CUDAGraph is torch.cuda.CUDAGraph is torch.npu.NPUGraph
 
 
+def test_cuda_graphs_take_the_arguments_of_cuda(transfer):
+    x, side = torch.ones(3, device="cuda"), torch.cuda.Stream()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, torch.cuda.graph_pool_handle(), side, "thread_local") as entered:
+        y = x * 2
+    assert entered is None and graph.graph_dispatch_mode is None
+    graph.replay()
+    assert y.tolist() == [2] * 3
+    with torch.cuda.graph(cuda_graph=torch.cuda.CUDAGraph(), stream=side, capture_error_mode="relaxed", check_input_liveness=False):
+        x * 2
+    with pytest.raises(ValueError, match="'global'"), torch.cuda.graph(torch.cuda.CUDAGraph(), None, side, "local"):
+        pass
+    for name in ("enable_annotations", "check_input_liveness"):
+        with pytest.raises(NotImplementedError, match=name):
+            torch.cuda.graphs.graph(torch.cuda.CUDAGraph(), **{name: True})
+    assert issubclass(torch.cuda.graph, torch.npu.graph) and torch.cuda.graphs.graph is torch.cuda.graph
+
+
 def test_keys_of_the_dispatcher_stay_cuda_for_libraries_that_know_npu(transfer):
     from torch_npu.contrib._transfer import arguments
 

@@ -9,18 +9,30 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from torch_npu.compare import difference, folder, picture
 from torch_npu.compare.difference import Difference, Pair
 
 
+def _least(kind: type) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        value = kind(text)
+        if not value >= 0:
+            raise ValueError(text)
+        return value
+
+    number.__name__ = "number from 0 on"  # for argparse's message
+    return number
+
+
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m torch_npu.compare", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help="two dumps; the first is what is right")
-    parser.add_argument("--rtol", type=float, help="for every type; by default that of torch.testing.assert_close for each")
-    parser.add_argument("--atol", type=float, help="likewise")
-    parser.add_argument("--rows", type=int, default=10, help="of the table: launches from the first that differs on (10)")
+    parser.add_argument("--rtol", type=_least(float), help="for every type; by default that of torch.testing.assert_close for each")
+    parser.add_argument("--atol", type=_least(float), help="likewise")
+    parser.add_argument("--rows", type=_least(int), default=10, help="of the table: launches from the first that differs on (10)")
     parser.add_argument("--picture", metavar="FILE", help="writes the error along the network as SVG")
     parser.add_argument("--replay", metavar="FOLDER", help="repeat one operator of this dump")
     parser.add_argument("--order", type=int, help="which: its number in the index")
@@ -81,6 +93,9 @@ def _replay(options: argparse.Namespace) -> int:
     launch, code = found[0], 0
     print(f"launch {launch.order}: {launch.operator} ({launch.aclnn}) at {launch.place}")
     for what, d in replay.differences(launch, options.rtol, options.atol):
+        if isinstance(d, str):
+            print(f"  {what}: {d}")
+            continue
         print(f"  {what}: {d.reason or _state(d)}, largest {d.largest:.3g}, relative {d.relative:.3g}")
         code |= d.beyond
     return int(code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import chain
 
 import numpy as np
 
@@ -16,6 +17,8 @@ TOLERANCES = {
     "float16": (1e-3, 1e-5), "complex32": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5),
     "float8_e5m2": (0.25, 1e-5), "float8_e4m3fn": (0.125, 1e-5),
 }  # fmt: skip
+
+_NEAR, _FAR = 256, 2048  # launches behind a difference in which the dumps are looked at together
 
 
 @dataclass(frozen=True)
@@ -81,18 +84,68 @@ def of_tensors(a: list[Tensor], b: list[Tensor], rtol: float | None, atol: float
     return worst
 
 
+def _matches(a: list, b: list) -> list[tuple[int, int]]:
+    """Places of equal names, so that as few as can be are left over (Myers 1986). Time grows with the number of those."""
+    reached, history = {1: 0}, []
+    for distance in range(len(a) + len(b) + 1):
+        history.append(dict(reached))
+        for k in range(-distance, distance + 1, 2):
+            down = k == -distance or (k != distance and reached[k - 1] < reached[k + 1])
+            x = reached[k + 1] if down else reached[k - 1] + 1
+            while x < len(a) and x - k < len(b) and a[x] == b[x - k]:
+                x += 1
+            reached[k] = x
+            if x >= len(a) and x - k >= len(b):
+                return _way_back(history, x, x - k)
+    return []
+
+
+def _way_back(history: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int]]:
+    found = []
+    for distance in range(len(history) - 1, -1, -1):
+        reached, k = history[distance], x - y
+        down = k == -distance or (k != distance and reached[k - 1] < reached[k + 1])
+        before = reached[k + 1] if down else reached[k - 1]
+        begin = before if down else before + 1
+        found += [(place, place - k) for place in range(x - 1, begin - 1, -1)]
+        x, y = before, before - (k + 1 if down else k - 1)
+    return found[::-1]
+
+
+def _all_matches(a: list, b: list) -> Iterator[tuple[int, int]]:
+    """Those of whole dumps, which may have 100,000 launches: what follows a difference is looked at, and believed in its first half."""
+    i, j, reach = 0, 0, _NEAR
+    while i < len(a) and j < len(b):
+        if a[i] == b[j]:
+            yield i, j
+            i, j, reach = i + 1, j + 1, _NEAR
+            continue
+        if reach > _FAR:  # much is in one dump only
+            for one, two, size in SequenceMatcher(None, a[i:], b[j:], autojunk=False).get_matching_blocks():
+                yield from ((i + one + k, j + two + k) for k in range(size))
+            return
+        found = _matches(a[i : i + reach], b[j : j + reach])
+        if i + reach < len(a) or j + reach < len(b):
+            found = [match for match in found if max(match) < reach // 2]
+        elif not found:
+            return
+        yield from ((i + one, j + two) for one, two in found)
+        if found:
+            i, j = i + found[-1][0] + 1, j + found[-1][1] + 1
+        else:
+            reach *= 2
+
+
 def aligned(a: list[Launch], b: list[Launch]) -> Iterator[tuple[Launch | None, Launch | None]]:
     """Launches of the same operators, in order; None stands for one that the other dump lacks."""
-    names_a, names_b = [launch.key for launch in a], [launch.key for launch in b]
-    if names_a == names_b:
-        yield from zip(a, b, strict=True)
-        return
-    for tag, a1, a2, b1, b2 in SequenceMatcher(None, names_a, names_b, autojunk=False).get_opcodes():
-        if tag == "equal":
-            yield from zip(a[a1:a2], b[b1:b2], strict=True)
-        else:
-            yield from ((launch, None) for launch in a[a1:a2])
-            yield from ((None, launch) for launch in b[b1:b2])
+    i = j = 0
+    ends = (len(a), len(b))
+    for one, two in chain(_all_matches([launch.key for launch in a], [launch.key for launch in b]), [ends]):
+        yield from ((launch, None) for launch in a[i:one])
+        yield from ((None, launch) for launch in b[j:two])
+        if (one, two) != ends:
+            yield a[one], b[two]
+        i, j = one + 1, two + 1
 
 
 def pairs(a: list[Launch], b: list[Launch], rtol: float | None = None, atol: float | None = None) -> tuple[list[Pair], int]:

@@ -19,7 +19,10 @@ class Tensor:
     def values(self) -> np.ndarray:
         if self.file is None:
             raise ValueError("this dump has statistics only; dump again without data=stats")
-        return np.load(self.file, allow_pickle=False)
+        try:
+            return np.load(self.file, allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"{self.file} is damaged: {error}") from error
 
 
 @dataclass
@@ -67,8 +70,11 @@ def read(folder: str | Path) -> list[Launch]:
         except ValueError:  # the program was killed while it wrote
             print(f"{index}:{number} is not complete and left out")
             continue
-        if "order" in entry:
-            launches.append(_launch(entry, folder))
+        if isinstance(entry, dict) and "order" in entry:
+            try:
+                launches.append(_launch(entry, folder))
+            except (LookupError, TypeError) as error:
+                raise ValueError(f"{index}:{number} is no line of a dump: {type(error).__name__} {error}") from error
     return sorted(launches, key=lambda launch: launch.order)
 
 

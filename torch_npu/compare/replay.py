@@ -23,7 +23,11 @@ def _overload(launch: Launch):
     if not launch.operator or not launch.arguments:
         raise ValueError(f"launch {launch.order} ({launch.aclnn}) was not made by an operator of the dispatcher, so it cannot be repeated")
     namespace, _, name = launch.operator.partition("::")
-    return getattr(getattr(getattr(torch.ops, namespace), name), launch.overload or "default")
+    try:
+        return getattr(getattr(getattr(torch.ops, namespace), name), launch.overload or "default")
+    except AttributeError:
+        raise ValueError(f"launch {launch.order} is one of {launch.operator}, which this process does not know: the program that was "
+                         "dumped had registered it") from None
 
 
 def run(launch: Launch, device: str) -> list[torch.Tensor]:
@@ -51,6 +55,8 @@ def run(launch: Launch, device: str) -> list[torch.Tensor]:
             return torch.device(device)
         raise ValueError(f"{launch.operator} cannot be repeated: an argument is {form['unsupported']}")
 
+    if torch.Tag.nondeterministic_seeded in function.tags:
+        raise ValueError(f"{launch.operator} draws random numbers, which the dump does not keep, so it cannot be repeated")
     schema = function._schema.arguments
     values = [value(form) for form in launch.arguments]
     positional = [v for v, argument in zip(values, schema, strict=False) if not argument.kwarg_only]
@@ -69,13 +75,25 @@ def _numbers(t: torch.Tensor):
     return t.to(torch.complex64).numpy() if t.dtype == torch.complex32 else t.numpy()
 
 
-def differences(launch: Launch, rtol: float | None, atol: float | None) -> Iterator[tuple[str, Difference]]:
-    """What was compared, and how far it is apart."""
-    cpu = run(launch, "cpu")
-    found = {"cpu": cpu}
-    if torch.accelerator.is_available():
-        found["npu"] = run(launch, "npu")
-        for i, (a, b) in enumerate(zip(cpu, found["npu"], strict=True)):
+def _results(launch: Launch) -> tuple[dict[str, list[torch.Tensor]], dict[str, str]]:
+    """Of each device that can compute it; of the others, why they cannot."""
+    found, reasons = {}, {}
+    for device in ("cpu", "npu") if torch.accelerator.is_available() else ("cpu",):
+        try:
+            found[device] = run(launch, device)
+        except RuntimeError as error:  # NotImplementedError is one
+            reasons[device] = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return found, reasons
+
+
+def differences(launch: Launch, rtol: float | None, atol: float | None) -> Iterator[tuple[str, Difference | str]]:
+    """What was compared, and how far it is apart; or which device cannot repeat it, and why."""
+    found, reasons = _results(launch)
+    for device, why in reasons.items():
+        yield device, f"cannot repeat it: {why}"
+    compared = len(found) == 2
+    if compared:
+        for i, (a, b) in enumerate(zip(found["cpu"], found["npu"], strict=True)):
             limits = tolerance(str(a.dtype).removeprefix("torch."), rtol, atol)
             yield f"output {i}: cpu and npu", of_values(_numbers(a), _numbers(b), *limits)
     for name, results in found.items():
@@ -83,3 +101,6 @@ def differences(launch: Launch, rtol: float | None, atol: float | None) -> Itera
             if list(a.shape) == dumped.shape and dumped.file is not None:
                 limits = tolerance(dumped.dtype, rtol, atol)
                 yield f"output {i}: {name} and the dump", of_values(_numbers(a), dumped.values(), *limits)
+                compared = True
+    if not compared:
+        raise ValueError(f"nothing of launch {launch.order} could be compared: the dump has no outputs of it, or of other sizes")

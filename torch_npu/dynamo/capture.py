@@ -263,9 +263,10 @@ class _Instance:
         count("captures")
         # Results that are inputs are given back as they came; copies of inputs are results like others, for the next run changes them.
         places = {id(read[i]): i for i in fixed}
-        theirs = {read[i].untyped_storage()._cdata for i in fixed if isinstance(read[i], torch.Tensor)}
-        own = [(i, value) for i, value in enumerate(results)
-               if isinstance(value, torch.Tensor) and value.untyped_storage()._cdata not in theirs]
+        # Not by untyped_storage(): its object, once made, counts as a use as long as the memory lives, so the program's could not be seen.
+        address = torch._C._storage_address  # type: ignore[attr-defined]
+        theirs = {address(read[i]) for i in fixed if isinstance(read[i], torch.Tensor)}
+        own = [(i, value) for i, value in enumerate(results) if isinstance(value, torch.Tensor) and address(value) not in theirs]
         self.own = {value.data_ptr() for _, value in own}
         self._addresses.update(self.own)
         self.call = _C.CapturedCall(

@@ -6,6 +6,7 @@ given the group its new arguments and recorded the event.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,6 +126,8 @@ class DispatchCapture(TorchDispatchMode):
         return handler.postprocess_result(result, kwargs)
 
     def update(self, cpu_update_input: list[dict]) -> None:
+        if not isinstance(cpu_update_input, (list, tuple)) or not all(isinstance(each, dict) for each in cpu_update_input):
+            raise TypeError(f"cpu_update_input must be a list of dicts of arguments, but got {cpu_update_input!r}")
         if len(cpu_update_input) not in (1, len(self.records)):
             raise ValueError(f"cpu_update_input must have 1 or {len(self.records)} entries, one for each captured operator, "
                              f"but has {len(cpu_update_input)}")
@@ -135,8 +138,11 @@ class DispatchCapture(TorchDispatchMode):
                 _C.graph_task_update_begin(self.update_stream, record.group)
                 try:
                     _run_into(record)
-                finally:
-                    _C.graph_task_update_end(self.update_stream)
+                except BaseException:
+                    with contextlib.suppress(RuntimeError):  # that tasks are missing; why is raised
+                        _C.graph_task_update_end(self.update_stream)
+                    raise
+                _C.graph_task_update_end(self.update_stream)
                 record.event.record(self.update_stream)
 
 

@@ -21,7 +21,8 @@ def make_graphed_callables(callables, sample_args, num_warmup_iters=3, allow_unu
         callables, sample_args = (callables,), (sample_args,)
     if len(callables) != len(sample_args):
         raise ValueError(f"sample_args must have a tuple for each of the {len(callables)} callables, but has {len(sample_args)}")
-    parts = [_Part(c, args, allow_unused_input) for c, args in zip(callables, sample_args, strict=True)]
+    gradients = _Gradients()
+    parts = [_Part(c, args, allow_unused_input, gradients) for c, args in zip(callables, sample_args, strict=True)]
 
     torch.npu.synchronize()
     with torch.npu.stream(torch.npu.Stream()):
@@ -39,13 +40,31 @@ def make_graphed_callables(callables, sample_args, num_warmup_iters=3, allow_unu
     return graphed[0] if single else graphed
 
 
+class _Gradients:
+    """Autograd makes the first gradient of a parameter its `grad` without a copy, in memory that later replays write to."""
+
+    def __init__(self) -> None:
+        self.places: list[tuple[torch.Tensor, int]] = []  # of parameters, where a replay leaves their gradients
+        self.replayed = False
+
+    def keep(self) -> None:
+        """Before a replay: those that are still needed, because the program adds them up, move out."""
+        if self.replayed:
+            self.replayed = False
+            for parameter, place in self.places:
+                if (grad := parameter.grad) is not None and grad.data_ptr() == place:
+                    parameter.grad = grad.clone()
+
+
 class _Part:
     """One callable with its static tensors and its two graphs."""
 
-    def __init__(self, function, args, allow_unused: bool) -> None:
-        self.function, self.allow_unused = function, allow_unused
+    def __init__(self, function, args, allow_unused: bool, gradients: _Gradients) -> None:
+        self.function, self.allow_unused, self.gradients = function, allow_unused, gradients
         self.args = args
         flat, _ = pytree.tree_flatten(args)
+        if isinstance(args, torch.Tensor):
+            raise TypeError("sample_args must be a tuple of the arguments: (tensor,), not tensor")
         if not all(isinstance(arg, torch.Tensor) for arg in flat):
             raise TypeError("sample_args must be tensors, or containers of tensors")
         parameters: tuple[torch.Tensor, ...] = ()
@@ -55,6 +74,8 @@ class _Part:
             if any(buffer.requires_grad for buffer in function.buffers()):
                 raise RuntimeError("A module may only have buffers with requires_grad=False.")
             parameters = tuple(function.parameters())
+        if not any(tensor.is_npu for tensor in (*flat, *parameters)):
+            raise ValueError("neither sample_args nor parameters are on an npu, so there is nothing to capture")
         self.inputs = tuple(flat)  # replays read these
         self.surface = self.inputs + parameters  # what is differentiated
         self.forward, self.backward = torch_npu.npu.NPUGraph(), torch_npu.npu.NPUGraph()
@@ -68,8 +89,10 @@ class _Part:
         return torch.autograd.grad(outputs, wanted, grads, only_inputs=True, allow_unused=self.allow_unused)
 
     def warm_up(self) -> None:
-        outputs = tuple(o for o in pytree.tree_leaves(self.function(*self.args)) if o.requires_grad)
-        if outputs:
+        leaves = pytree.tree_leaves(self.function(*self.args))
+        if others := {type(leaf).__name__ for leaf in leaves if not isinstance(leaf, torch.Tensor)}:
+            raise TypeError(f"a callable must return tensors, or containers of tensors, but returned {', '.join(sorted(others))}")
+        if outputs := tuple(leaf for leaf in leaves if leaf.requires_grad):
             self._gradients(outputs, tuple(torch.empty_like(o) for o in outputs))
 
     def capture_forward(self, pool) -> None:
@@ -87,6 +110,20 @@ class _Part:
                 grads = self._gradients(differentiated, tuple(g for g in self.grad_outputs if g is not None))
         given = iter(grads)
         self.grad_inputs = tuple(next(given, None) if t.requires_grad else None for t in self.surface)
+        for parameter, grad in zip(self.surface[len(self.inputs) :], self.grad_inputs[len(self.inputs) :], strict=True):
+            if grad is not None:
+                self.gradients.places.append((parameter, grad.data_ptr()))
+
+    def check(self, given: list) -> None:
+        """A tensor of another shape would be spread over the captured one, one too few would make a parameter an input."""
+        if len(given) != len(self.inputs):
+            raise TypeError(f"a graphed callable takes what it was captured with: {len(self.inputs)} tensors, but got {len(given)}")
+        for number, (static, value) in enumerate(zip(self.inputs, given, strict=True)):
+            if not isinstance(value, torch.Tensor):
+                raise TypeError(f"a graphed callable takes tensors, but argument {number} is of type {type(value).__name__}")
+            if value.shape != static.shape:
+                raise ValueError(f"a graphed callable takes the shapes that it was captured with: argument {number} has {list(value.shape)}"
+                                 f" in place of {list(static.shape)}")
 
     def callable(self):
         function, part = self.function, self
@@ -94,6 +131,7 @@ class _Part:
 
         def functionalized(*args):
             flat, _ = pytree.tree_flatten(args)
+            part.check(flat)
             parameters = tuple(function.parameters()) if isinstance(function, torch.nn.Module) else ()
             assert part.structure is not None  # since the capture
             return pytree.tree_unflatten(graphed.apply(*flat, *parameters), part.structure)
@@ -117,6 +155,8 @@ def _function_of(part: _Part):
             for static, given in zip(part.inputs, inputs, strict=False):
                 if static.data_ptr() != given.data_ptr():
                     static.detach().copy_(given.detach())
+            ctx.leaves = {i for i, given in enumerate(inputs[: len(part.inputs)]) if given.is_leaf}
+            part.gradients.keep()
             part.forward.replay()
             return tuple(o.detach() for o in part.outputs)
 
@@ -126,7 +166,10 @@ def _function_of(part: _Part):
             for static, given in zip(part.grad_outputs, grads, strict=True):
                 if static is not None and static.data_ptr() != given.data_ptr():
                     static.copy_(given)
+            part.gradients.keep()
             part.backward.replay()
-            return tuple(None if g is None else g.detach() for g in part.grad_inputs)
+            part.gradients.replayed = True
+            # A leaf's gradient becomes its `grad`, which is to outlive the next replay.
+            return tuple(None if g is None else g.clone() if i in ctx.leaves else g.detach() for i, g in enumerate(part.grad_inputs))
 
     return Graphed

@@ -94,6 +94,8 @@ class graph:
     default_capture_stream: Stream | None = None
 
     def __init__(self, npu_graph, pool=None, stream=None, auto_dispatch_capture=False, capture_error_mode: str = "global"):
+        if not isinstance(auto_dispatch_capture, bool):  # torch.cuda.graph has capture_error_mode in this place
+            raise TypeError(f"auto_dispatch_capture must be True or False, but got {auto_dispatch_capture!r}")
         if stream is None:
             if graph.default_capture_stream is None or graph.default_capture_stream.device_index != current_device():
                 graph.default_capture_stream = Stream()

@@ -53,10 +53,12 @@ def new_profile(directory: str | None, worker: str | None) -> Path:
     if directory is None:
         work = os.environ.get("ASCEND_WORK_PATH")
         directory = os.path.join(work, "profiling_data") if work else "."
-    stamp = datetime.now().strftime("%Y%m%d%H%M%S%f")[:-3]
-    path = Path(directory).absolute() / f"{worker or socket.gethostname()}_{os.getpid()}_{stamp}{SUFFIX}"
-    make(path / RAW)
-    return path
+    while True:
+        stamp = datetime.now().strftime("%Y%m%d%H%M%S%f")[:-3]
+        path = Path(directory).absolute() / f"{worker or socket.gethostname()}_{os.getpid()}_{stamp}{SUFFIX}"
+        if not path.exists():  # else there is one of the same millisecond
+            make(path / RAW)
+            return path
 
 
 def profiles_in(path: Path) -> list[Path]:

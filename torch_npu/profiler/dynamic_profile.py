@@ -5,7 +5,6 @@ The file is looked at no more than every two seconds, by step() itself: there is
 """
 
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,14 @@ _TEMPLATE = {
                             "sys_interconnection": False},
 }
 
+# What a file may say; null is as if it said nothing.
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(("analyse", "async_mode", "is_rank", *_FLAGS), ((bool,), "true or false")),
+    **dict.fromkeys(("activities", "rank_list"), ((list,), "a list")),
+    **dict.fromkeys(("metadata", "experimental_config"), ((dict,), "a JSON object")),
+    "prof_dir": ((str,), "a text"),
+}
+
 
 class _Watch:
     """The state of this process: the file, the step, the profile under way."""
@@ -58,7 +65,7 @@ def init(path: str) -> None:
         if not file.exists():
             _folder.write_json(file, _TEMPLATE, indent=4)
         _watch.file, _watch.seen, _watch.planned = file, file.stat().st_mtime_ns, None
-    except (OSError, TypeError) as error:
+    except (OSError, TypeError, ValueError) as error:
         warn(f"dynamic_profile cannot watch {path!r}: {_folder.reason(error)}.")
 
 
@@ -144,9 +151,13 @@ def _wrong(plan) -> str | None:
             return f"{name} must be an integer of at least {least}"
     if unknown := sorted(set(plan) - set(_TEMPLATE) - {"is_valid"}):
         return f"there is no setting {unknown[0]!r}"
-    settings = plan.get("experimental_config", {})
-    if not isinstance(settings, dict) or set(settings) - set(_SETTINGS):
-        return "experimental_config has a setting that there is not"
+    for name, (kinds, what) in _KINDS.items():
+        if not isinstance(plan.get(name), (*kinds, type(None))):
+            return f"{name} must be {what}"
+    if not all(isinstance(entry, str) for entry in plan.get("activities") or []):
+        return "activities must be a list of texts"
+    if unknown := sorted(set(plan.get("experimental_config") or {}) - set(_SETTINGS)):
+        return f"experimental_config has no setting {unknown[0]!r}"
     return None
 
 
@@ -157,7 +168,7 @@ def _concerns_this_rank(plan: dict) -> bool:
 def _begin(plan: dict) -> None:
     if not _concerns_this_rank(plan):
         return
-    settings = dict(plan.get("experimental_config", {}))
+    settings = {name: value for name, value in (plan.get("experimental_config") or {}).items() if value is not None}
     from torch_npu.profiler.experimental_config import AiCMetrics
 
     settings["aic_metrics"] = getattr(AiCMetrics, str(settings.get("aic_metrics")), settings.get("aic_metrics", AiCMetrics.AiCoreNone))
@@ -168,7 +179,7 @@ def _begin(plan: dict) -> None:
     recording = profile(
         activities=[getattr(ProfilerActivity, name, name) for name in names],
         schedule=Schedule(wait=0, warmup=plan.get("warmup", 0), active=plan.get("active", 1), repeat=1),
-        on_trace_ready=tensorboard_trace_handler(os.fspath(plan.get("prof_dir", "./")), analyse_flag=bool(plan.get("analyse", False)),
+        on_trace_ready=tensorboard_trace_handler(plan.get("prof_dir") or "./", analyse_flag=bool(plan.get("analyse", False)),
                                                  async_mode=bool(plan.get("async_mode", False))),
         experimental_config=_ExperimentalConfig(**settings), **flags)
     recording.start()

@@ -3,7 +3,9 @@
 What goes wrong in profiling, from a second profiler to a full disk, is one warning, and the program goes on without a profile.
 """
 
+import atexit
 import enum
+import gzip
 import json
 import os
 import socket
@@ -104,8 +106,10 @@ class profile(torch.profiler.profile):
         self.config = experimental_config or _ExperimentalConfig()
         self.watched = _watched(activities)
         self.folder: Path | None = None
-        self._owner: tuple[int, int] | None = None  # process and thread that record: the state of torch's profiler is theirs
+        self._owner: tuple[int, threading.Thread] | None = None  # process and thread that record: the state of torch's profiler is theirs
         self._launches_file: int | None = None
+        self._error: RuntimeError | None = None
+        self._saved: Path | None = None  # the raw trace of the last recording, once it was written
         self._listeners: Listeners | None = None
         self._extra_metadata: dict[str, object] = {}
         flags = {"record_shapes": record_shapes, "profile_memory": profile_memory, "with_stack": with_stack, "with_flops": with_flops,
@@ -125,7 +129,7 @@ class profile(torch.profiler.profile):
 
     def start(self) -> None:
         active = profile._active
-        if active is not None and active.is_running:
+        if active is not None and active.is_running and not active._is_orphan():
             which = "This profiler" if active is self else "Another profiler"
             warn(f"{which} is already running; this start() is ignored.")
             return
@@ -138,27 +142,53 @@ class profile(torch.profiler.profile):
             warn(f"Profiling cannot begin: {_folder.reason(error)}; the program goes on without it.")
             self._forget()
             return
-        profile._active, self._owner = self, (os.getpid(), threading.get_ident())
+        profile._active, self._owner = self, (os.getpid(), threading.current_thread())
+        atexit.register(self._end_with_program)
 
     def step(self) -> None:
         if not self._may("step"):
             return
         self._write_launches()
         super().step()
+        self._raise_error()
 
     def stop(self) -> None:
         if not self._may("stop"):
             return
         self._owner = profile._active = None
+        atexit.unregister(self._end_with_program)
         try:
             super().stop()
         finally:
             self._forget()
+        self._raise_error()
+
+    def _end_with_program(self) -> None:
+        """A profile that nobody has stopped is written; torch crashes when one still records while it is unloaded."""
+        if self._owner == (os.getpid(), threading.current_thread()):
+            self.stop()
+
+    def _is_orphan(self) -> bool:
+        """Whether the thread that alone could end the recording has ended before it."""
+        if self._owner is None or self._owner[1].is_alive():
+            return False
+        warn("The thread that started the last profile has ended without stopping it; that profile is lost.")
+        atexit.unregister(self._end_with_program)
+        _C.set_recording_thread(False)
+        self._owner = profile._active = None
+        self._forget()
+        return True
+
+    def _raise_error(self) -> None:
+        """Of work of the card, which is raised where it is waited for; here after the profile was written."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
 
     def _may(self, what: str) -> bool:
         if not self.is_running:
             warn(f"The profiler is not running; this {what}() is ignored.")
-        elif self._owner != (os.getpid(), threading.get_ident()):
+        elif self._owner != (os.getpid(), threading.current_thread()):
             warn(f"Another thread has started this profiler, and only that one can {what} it; this {what}() is ignored.")
         else:
             return True
@@ -170,7 +200,11 @@ class profile(torch.profiler.profile):
 
     def __exit__(self, exc_type, exc_val, exc_tb):
         if self.is_running:
-            super().__exit__(exc_type, exc_val, exc_tb)
+            try:
+                super().__exit__(exc_type, exc_val, exc_tb)
+            except torch.AcceleratorError:
+                if exc_type is None:  # else the block's own error is on its way
+                    raise
 
     def start_trace(self) -> None:
         self._open_folder()
@@ -181,6 +215,11 @@ class profile(torch.profiler.profile):
 
     def stop_trace(self) -> None:
         _C.set_recording_thread(False)
+        if _npu.is_initialized() and not _npu._is_in_bad_fork():
+            try:
+                _npu.synchronize()  # torch does so too, and would leave its profiler on if that fails
+            except RuntimeError as error:
+                self._error = error
         super().stop_trace()
         extras = self._listeners.stop() if self._listeners else {}
         self._listeners = None
@@ -195,7 +234,7 @@ class profile(torch.profiler.profile):
     # ---- The folder ----
 
     def _open_folder(self) -> None:
-        self.folder = None
+        self.folder = self._saved = None
         handler = self.on_trace_ready
         if handler is not None and not isinstance(handler, _TraceHandler):
             return  # the user's own function takes what it wants
@@ -205,7 +244,7 @@ class profile(torch.profiler.profile):
             _folder.write_json(folder / _folder.info_file(_about.rank()), self._info(), indent=4)
             with _folder.open_for_writing(folder / _folder.RAW / _folder.LAUNCHES) as file:
                 self._launches_file = os.dup(file.fileno())
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a path with a null byte
             warn(f"The profile cannot be written below {directory or os.getcwd()}: {_folder.reason(error)}; it is kept in memory only.")
             self._close_launches()
             return
@@ -234,12 +273,14 @@ class profile(torch.profiler.profile):
         part = raw / (_folder.TRACE + ".part")
         _folder.open_for_writing(part).close()
         assert self.profiler.kineto_results is not None
+        if self.profiler.kineto_results.trace_start_ns() == 0:
+            raise RuntimeError("another profiler was started while it recorded, and has ended it")
         self.profiler.kineto_results.save(str(part))
         if not _is_whole(part):  # kineto does not say when a write fails
             part.unlink()
             raise OSError("the disk is full, or takes no file of this size")
         part.chmod(0o640)
-        part.rename(raw / _folder.TRACE)
+        self._saved = part.rename(raw / _folder.TRACE)
 
     def _forget(self) -> None:
         """Leaves nothing behind that a failed start or stop has begun."""
@@ -261,6 +302,17 @@ class profile(torch.profiler.profile):
             "host_name": socket.gethostname(), "host_uid": _about.host_number(),
             **({} if rank is None else {"rank_id": rank}),
         }
+
+    def export_chrome_trace(self, path: str, use_python_export: bool = False) -> None:
+        """The timeline alone, as torch writes it. kineto gives a recording away once, which a folder has then."""
+        if self._saved is None or use_python_export:
+            super().export_chrome_trace(path, use_python_export)
+            return
+        if not self._saved.exists():
+            raise RuntimeError(f"The recording was written to {self.folder}, and its raw data removed by the analysis: take "
+                               "trace_view.json there, or record with _ExperimentalConfig(data_simplification=False)")
+        data = self._saved.read_bytes()
+        Path(path).write_bytes(gzip.compress(data) if str(path).endswith(".gz") else data)
 
     # ---- The official additions ----
 
@@ -316,7 +368,7 @@ def analyse(profiler_path: str, max_process_number: int = 1, export_type: str | 
         types = None
     try:
         found = _folder.profiles_in(Path(profiler_path).absolute())
-    except (OSError, TypeError) as error:
+    except (OSError, TypeError, ValueError) as error:
         warn(f"There is no folder of profiles {profiler_path!r}: {_folder.reason(error)}.")
         return
     if not found:
@@ -360,6 +412,8 @@ def _watched(activities) -> list[ProfilerActivity]:
     torchs = torch.profiler.ProfilerActivity
     meanings = {torchs.CPU: ProfilerActivity.CPU, torchs.PrivateUse1: ProfilerActivity.NPU, torchs.CUDA: ProfilerActivity.NPU}
     found = set()
+    if not isinstance(activities, Iterable):
+        activities = [activities]
     for entry in activities:
         meaning = entry if isinstance(entry, ProfilerActivity) else meanings.get(entry)
         if meaning is None:

@@ -154,6 +154,22 @@ def _autograd_profiler(original, row):
     return __init__
 
 
+class _Graph(npu.graph):
+    """torch.cuda.graph, whose parameters have other names and places than those of torch.npu.graph."""
+
+    def __init__(self, cuda_graph, pool=None, stream=None, capture_error_mode="global", enable_annotations=False,
+                 check_input_liveness=False):
+        if enable_annotations:
+            raise NotImplementedError("enable_annotations needs CUDA's library; leave it out. Names in a profile come from torch.npu.mstx.")
+        if check_input_liveness:
+            raise NotImplementedError("check_input_liveness is not there; SOFTNPU_STRICT=1 refuses a replay after an input was freed.")
+        super().__init__(cuda_graph, pool, stream, capture_error_mode=capture_error_mode)
+
+
+def _graph(original, row):
+    return _Graph
+
+
 def _no_arguments(function: Callable) -> Callable:
     def make(original, row: Row):
         def replacement(*args, **kwargs):
@@ -203,6 +219,8 @@ REPLACEMENTS: dict[str, Callable] = {
     "torch_npu._C:_NPUDeviceProperties.minor": _capability_part(1),
     "torch_npu.npu.streams:Stream.cuda_stream": _handle("npu_stream"),
     "torch_npu.npu.streams:Event.cuda_event": _handle("npu_event"),
+    "torch.cuda.graph": _graph,
+    "torch.cuda.graphs.graph": _graph,
     "torch.cuda.amp.common.amp_definitely_not_available": _no_arguments(lambda: not npu.is_available()),
     "torch.distributed.is_nccl_available": _is_nccl_available,
     "torch.distributed.distributed_c10d.is_nccl_available": _is_nccl_available,
