@@ -35,6 +35,8 @@ def register() -> None:
     for cls in (torch.Tensor, torch.nn.Parameter):
         ForkingPickler.register(cls, reductions.reduce_tensor)
     ForkingPickler.register(npu.Event, reductions.reduce_event)
+    # Programs that move weights between processes call it by name (verl, ms-swift, vllm-ascend); upstream knows CUDA's memory alone.
+    torch.multiprocessing.reductions.reduce_tensor = reductions.reduce_tensor
     _C._storage_Use_Count = torch._C._storage_Use_Count  # trl asks for it here; upstream's counts storages of every device
     _C._NPUTaskGroupHandle = int  # what graph_task_group_end() returns
     custom_ops.register()

@@ -107,6 +107,7 @@ int64_t Ledger::take() {
     const int64_t index = next_++ % kCells;
     if (cells_[index].state.load(std::memory_order_acquire) != Cell::unused) continue;
     cells_[index].pid.store(0, std::memory_order_relaxed);
+    cells_[index].message.fetch_add(1, std::memory_order_relaxed);
     cells_[index].state.store(Cell::sent, std::memory_order_release);
     return index;
   }

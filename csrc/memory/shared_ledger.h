@@ -13,6 +13,7 @@ namespace npu::shared_memory {
 struct Cell {
   enum State : int64_t { unused, sent, received, released };
   std::atomic<int64_t> state;
+  std::atomic<int64_t> message;  // how often the cell was taken: a message about an earlier tensor is known by it
   std::atomic<int64_t> pid;      // of the receiver
   std::atomic<int64_t> started;  // when it started, as numbers of processes are used again
 };
@@ -31,7 +32,7 @@ class Ledger {
   const std::string& name() const { return name_; }
   Cell& cell(int64_t index) { return cells_[index]; }
   void remove() noexcept;  // the file, by the process that made it; who has it open keeps it
-  int64_t take();          // the index of a cell in state `sent`; -1 when all are in use
+  int64_t take();          // the index of a cell in state `sent`, with a new message; -1 when all are in use
 
  private:
   Ledger(std::string name, Cell* cells, int64_t owner) : name_(std::move(name)), cells_(cells), owner_(owner) {}

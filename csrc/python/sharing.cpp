@@ -19,7 +19,7 @@ namespace {
 using shared_memory::Handle;
 using torch::wrap_pybind_function;
 
-// (key, segment bytes, offset, ledger, cell), or None where the memory cannot be exported.
+// (key, segment bytes, offset, ledger, cell, message), or None where the memory cannot be exported.
 py::object send(py::handle object) {
   const c10::Storage storage = THPStorage_Unpack(object.ptr());
   if (!shared_memory::can_send(storage)) return py::none();
@@ -27,15 +27,16 @@ py::object send(py::handle object) {
     py::gil_scoped_release no_gil;
     return shared_memory::send(storage);
   }();
-  return py::make_tuple(py::bytes(handle.key), handle.segment_bytes, handle.offset, handle.ledger, handle.cell);
+  return py::make_tuple(py::bytes(handle.key), handle.segment_bytes, handle.offset, handle.ledger, handle.cell,
+                        handle.message);
 }
 
 py::object receive(const std::string& key, int64_t segment_bytes, int64_t offset, const std::string& ledger,
-                   int64_t cell, int64_t bytes, int device) {
+                   int64_t cell, int64_t message, int64_t bytes, int device) {
   init();
   c10::Storage storage = [&] {
     py::gil_scoped_release no_gil;
-    return shared_memory::receive({key, segment_bytes, offset, ledger, cell}, bytes,
+    return shared_memory::receive({key, segment_bytes, offset, ledger, cell, message}, bytes,
                                   static_cast<c10::DeviceIndex>(device));
   }();
   return py::reinterpret_steal<py::object>(THPStorage_Wrap(std::move(storage)));
@@ -72,8 +73,8 @@ py::object storage_at(uintptr_t address, py::handle device, size_t bytes) {
 void bind_sharing(py::module_& module) {
   module.def("send_storage", wrap_pybind_function(&send));
   module.def("receive_storage", wrap_pybind_function(&receive));
-  module.def("decline_storage", wrap_pybind_function([](const std::string& ledger, int64_t cell) {
-               shared_memory::decline({"", 0, 0, ledger, cell});
+  module.def("decline_storage", wrap_pybind_function([](const std::string& ledger, int64_t cell, int64_t message) {
+               shared_memory::decline({"", 0, 0, ledger, cell, message});
              }));
   module.def("collect_shared", torch::wrap_pybind_function_no_gil([] { return shared_memory::collect(); }));
   module.def("end_sharing", torch::wrap_pybind_function_no_gil([] { return shared_memory::end_sending(); }));

@@ -90,7 +90,7 @@ for number, (label, (heads, few, size, lengths, scale)) in enumerate(ROWS.items(
             scale, heads, few)
     out = torch.zeros(tokens, heads, size)
     ATTENTION.append(Case("_npu_flash_attention_unpad", (*args, out), unpad, label=label, written=(7,)))
-    ATTENTION.append(Case("_npu_flash_attention_unpad_v2", args, unpad, {"kernel_type": number % 2, "out": out}, label=label,
+    ATTENTION.append(Case("_npu_flash_attention_unpad_v2", args, unpad, {"kernel_type": number % 3, "out": out}, label=label,
         written=("out",)))
 
 

@@ -295,4 +295,42 @@ NUMBERS += [Case("_npu_group_topk", (rand(*shape),), chosen, options, label=labe
     ("one row", (1, 12), {"k": 1, "group_num": 3}),
     ("by whole groups", (4, 12), {"k": 2, "group_num": 3, "n": 4}), ("no rows", (0, 8), {"k": 1, "group_num": 4}))]
 NUMBERS.append(Case("_npu_group_topk", (torch.ones(2, 8),), chosen, {"k": 2, "group_num": 4}, label="equal", written=(0,)))
-CASES = [*ATTENTION, *NUMBERS]
+
+
+def ring(q, q_rope, k, k_rope, v, mask, seqlen, heads, few, *, pre_out=None, prev_lse=None, qk_scale=1.0, mask_type=None, calc_type=None,
+         **_):  # fmt: skip
+    """One part of the keys, joined with what was before by the logarithms of the sums."""
+    lengths = seqlen.view(-1, seqlen.shape[-1]).tolist()
+    queries, keys, values = (sequences(t, n, lengths[at]) for t, n, at in (
+        (torch.cat([q, q_rope], -1), heads, 0), (torch.cat([k, k_rope], -1), few or heads, -1), (v, few or heads, -1)))
+    parts, sums = zip(*(attend(a, b, c, qk_scale, ~triangle(a.shape[1]) if mask_type == "mask_type_triu" else
+                               torch.ones(a.shape[1], b.shape[1], dtype=torch.bool)) for a, b, c in zip(queries, keys, values)))
+    out, lse = joined(parts), torch.cat(sums, 1)[..., 0]
+    if calc_type != "calc_type_default":
+        return out, lse
+    total = torch.logaddexp(prev_lse.float(), lse)
+    mine, others = ((part - total).exp().T[..., None] for part in (lse, prev_lse.float()))
+    return out * mine + pre_out * others, total
+
+
+TRIANGLE = {"mask_type": "mask_type_triu", "calc_type": "calc_type_first_ring", "kernel_type": "kernel_type_high_precision"}
+JOIN = {"mask_type": "no_mask", "calc_type": "calc_type_default", "input_layout": "type_bsnd"}
+# heads, heads of keys, sizes of latent part, rotary part and value, lengths of queries, of keys, options
+RINGS = {"first": (4, 4, 8, 4, 8, (2, 4), None, TRIANGLE), "defaults": (2, 0, 8, 4, 8, (3, 1), None, {}),
+         "grouped": (4, 2, 8, 4, 6, (2, 1), (5, 3), {"kernel_type": "kernel_type_default"}),
+         "joined": (4, 4, 8, 4, 8, (2, 3), (4, 1), JOIN), "one without keys": (2, 2, 8, 4, 8, (2, 1, 2), (3, 0, 5), JOIN),
+         "no keys": (2, 1, 8, 4, 8, (2, 1), (0, 0), JOIN), "as in DeepSeek": (4, 4, 128, 64, 128, (3, 6), None, TRIANGLE),
+         "joined as in DeepSeek": (4, 4, 128, 64, 128, (3, 6), (9, 4), JOIN)}
+RING = []
+for label, (heads, few, size, turned, wide, lengths, counts, options) in RINGS.items():
+    rows, keys, given = sum(lengths), sum(counts or lengths), few or heads
+    parts = [rand(count, n, width, seed=at) for at, (count, n, width) in enumerate(
+        ((rows, heads, size), (rows, heads, turned), (keys, given, size), (keys, given, turned), (keys, given, wide)))]
+    seqlen = ints(*lengths) if counts is None else torch.tensor([lengths, counts], dtype=INT)
+    args = (*parts, torch.zeros(512, 512), seqlen, heads, few)
+    before = {"pre_out": rand(rows, heads, wide, seed=8), "prev_lse": rand(heads, rows, seed=9).double()} if options is JOIN else {}
+    results = {"output": torch.zeros(rows, heads, wide), "softmax_lse": torch.zeros(heads, rows).double()}
+    for op, out in (("npu_ring_mla", {}), ("npu_ring_mla.out", results)):
+        RING.append(Case(op, args, ring, {"qk_scale": 0.2, **options, **before, **out}, label=label))
+
+CASES = [*ATTENTION, *NUMBERS, *RING]

@@ -71,8 +71,8 @@ def test_names_of_the_package():
     _register_atb_extensions()
     assert torch_npu._npu_paged_attention is torch.ops.atb._npu_paged_attention
     assert torch_npu.atb.npu_paged_cache_load is torch.ops.atb.npu_paged_cache_load
-    with pytest.raises(AttributeError, match="npu_ring_mla"):
-        torch_npu.atb.npu_ring_mla  # noqa: B018
+    with pytest.raises(AttributeError, match="npu_mla_preprocess"):
+        torch_npu.atb.npu_mla_preprocess  # noqa: B018
 
 
 def test_keys_and_values_go_to_their_slots():

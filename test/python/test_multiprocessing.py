@@ -186,15 +186,20 @@ def take_apart(tensor):
 KEY, SIZE, OFFSET, LEDGER, CELL = 7, 8, 9, 11, 12  # places in the arguments
 
 
+def message_of(arguments):
+    return int(arguments[KEY].split(b"|")[2])
+
+
 @pytest.mark.parametrize("place, value, error, words", [
     (KEY, b"nothing", ValueError, "storage_handle is not one"),
-    (KEY, b"softnpu-ipc-0000000000000000|2097152", RuntimeError, "no process of this user shares anything under this key"),
+    (KEY, b"softnpu-ipc-0000000000000000|2097152", ValueError, "storage_handle is not one"),
+    (KEY, b"softnpu-ipc-0000000000000000|2097152|1", RuntimeError, "no process of this user shares anything under this key"),
     (SIZE, 1 << 40, ValueError, "are not inside the shared memory"),
     (OFFSET, -4, ValueError, "are not inside the shared memory"),
     (LEDGER, "../../etc/passwd", ValueError, "not the name of a list of shared npu tensors"),
     (LEDGER, "torch_npu-1-1-0123456789abcdef", RuntimeError, "has ended, and its memory with it"),
     (CELL, 1 << 20, ValueError, "has no number 1048576"),
-    (CELL, 60000, RuntimeError, "received before, or its sender has taken it back"),
+    (CELL, 60000, RuntimeError, "with another process, or its sender has taken it back"),
     (6, 99, RuntimeError, "invalid device ordinal|Invalid device|device"),
     (13, b"x", ValueError, "come from another plugin"),
 ])  # fmt: skip
@@ -205,19 +210,96 @@ def test_bad_handles_are_refused(place, value, error, words):
     arguments[place] = value
     with pytest.raises(error, match=words):
         reductions.rebuild_npu_tensor(*arguments)
-    torch_npu._C.decline_storage(good[LEDGER], good[CELL])
+    torch_npu._C.decline_storage(good[LEDGER], good[CELL], message_of(good))
     assert torch_npu._C.collect_shared() == 0
 
 
-def test_a_message_is_received_once():
+def test_a_message_may_be_received_again_while_the_sender_has_the_tensor():
     tensor = torch.ones(4, device="npu")
     arguments = take_apart(tensor)
     first = reductions.rebuild_npu_tensor(*arguments)
-    with pytest.raises(RuntimeError, match="received before, or its sender has taken it back"):
-        reductions.rebuild_npu_tensor(*arguments)
+    again = reductions.rebuild_npu_tensor(*arguments)
     second = reductions.rebuild_npu_tensor(*take_apart(tensor))  # another message about the same memory
     second.add_(1)
-    assert first.tolist() == second.tolist() == tensor.tolist() == [2, 2, 2, 2]
+    assert first.tolist() == again.tolist() == second.tolist() == tensor.tolist() == [2, 2, 2, 2]
+    assert first.data_ptr() == again.data_ptr()
+    for _ in range(3):
+        del first, again
+        assert torch_npu._C.collect_shared() == 1
+        first = again = reductions.rebuild_npu_tensor(*arguments).add_(1)
+    assert tensor.tolist() == [5, 5, 5, 5]
+    del first, again, second, tensor
+    assert torch_npu._C.collect_shared() == 0
+    with pytest.raises(RuntimeError, match="with another process, or its sender has taken it back"):
+        reductions.rebuild_npu_tensor(*arguments)
+
+
+def test_a_tensor_that_is_sent_again_needs_no_more_room():
+    tensor = torch.ones(4, device="npu")
+    cells = set()
+    for _ in range(5):
+        arguments = take_apart(tensor)
+        cells.add(arguments[CELL])
+        reductions.rebuild_npu_tensor(*arguments)
+    assert len(cells) == 1
+    two = [take_apart(tensor), take_apart(tensor)]  # both on their way
+    assert two[0][CELL] != two[1][CELL]
+    for arguments in two:
+        torch_npu._C.decline_storage(arguments[LEDGER], arguments[CELL], message_of(arguments))
+
+
+def test_the_message_of_a_freed_tensor_is_not_that_of_the_next():
+    old = take_apart(torch.ones(4, device="npu"))
+    torch_npu._C.decline_storage(old[LEDGER], old[CELL], message_of(old))
+    assert torch_npu._C.collect_shared() == 0
+    new = take_apart(torch.zeros(4, device="npu"))
+    new[CELL], kept = old[CELL], new[CELL]
+    with pytest.raises(RuntimeError, match="its sender has taken it back"):
+        reductions.rebuild_npu_tensor(*old)
+    new[CELL] = kept
+    torch_npu._C.decline_storage(new[LEDGER], new[CELL], message_of(new))
+
+
+def test_torchs_own_name_takes_npu_tensors_apart():
+    function, arguments = torch.multiprocessing.reductions.reduce_tensor(torch.ones(4, device="npu")[1:])
+    assert function is reductions.rebuild_npu_tensor and arguments[6] == 0
+    assert function(*arguments).tolist() == [1, 1, 1]
+    assert torch.multiprocessing.reductions.reduce_tensor(torch.ones(2))[0] is torch.multiprocessing.reductions.rebuild_tensor
+
+
+PACKED = """
+import torch, torch_npu
+import torch.multiprocessing as mp
+from torch.multiprocessing.reductions import reduce_tensor
+
+def receive(pipe):
+    from torch_npu.multiprocessing.reductions import rebuild_npu_tensor
+    arguments = list(pipe.recv())
+    arguments[6] = 0  # the card as this process counts
+    for _ in range(3):
+        pipe.send(rebuild_npu_tensor(*arguments).tolist())
+        pipe.recv()
+
+if __name__ == "__main__":
+    ours, theirs = mp.get_context("spawn").Pipe()
+    child = mp.get_context("spawn").Process(target=receive, args=(theirs,), daemon=True)
+    child.start()
+    buffer = torch.zeros(2, device="npu")
+    ours.send(reduce_tensor(buffer)[1])
+    for chunk in range(3):
+        assert ours.recv() == [chunk] * 2, chunk
+        buffer.fill_(chunk + 1)
+        torch.npu.synchronize()
+        ours.send(None)
+    child.join()
+    print(child.exitcode)
+"""
+
+
+def test_one_buffer_carries_many_rounds(run, tmp_path):
+    (tmp_path / "packed.py").write_text(PACKED)
+    process = run("import runpy; runpy.run_path('packed.py', run_name='__main__')")
+    assert process.stdout == "0\n", process.stderr
 
 
 def test_what_cannot_be_mapped_is_copied_with_a_warning(run):

@@ -84,7 +84,7 @@ def test_the_list_of_sent_tensors_is_private(run):
     tensor, arguments = sent_tensor()
     about = os.stat(f"/dev/shm/{arguments[11]}")
     assert about.st_mode & 0o777 == 0o600 and about.st_uid == os.geteuid()
-    torch_npu._C.decline_storage(arguments[11], arguments[12])
+    torch_npu._C.decline_storage(arguments[11], arguments[12], int(arguments[7].split(b"|")[2]))
     process = run("import torch, torch_npu\nfrom torch_npu.multiprocessing import reductions\n"
                   "x = torch.ones(3).npu()\nprint(reductions.reduce_tensor(x)[1][11])")
     assert process.stdout.startswith("torch_npu-") and not os.path.exists(f"/dev/shm/{process.stdout.strip()}")
@@ -93,15 +93,15 @@ def test_the_list_of_sent_tensors_is_private(run):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_another_user_is_refused(run):
     tensor, arguments = sent_tensor()
-    key, _, segment = arguments[7].partition(b"|")
+    key, segment, message = arguments[7].split(b"|")
     size, offset, ledger, cell = arguments[8], arguments[9], arguments[11], arguments[12]
     process = run(
         "import os, tempfile\nfolder = tempfile.mkdtemp(dir='/tmp')\nos.chown(folder, 65534, 65534)\nimport torch, torch_npu\n"
         "os.setgid(65534); os.setuid(65534)\nos.environ['XDG_RUNTIME_DIR'] = folder\n"
         "try:\n"
-        f"    torch_npu._C.receive_storage({key!r}, {int(segment)}, {offset}, {ledger!r}, {cell}, {size}, 0)\n"
+        f"    torch_npu._C.receive_storage({key!r}, {int(segment)}, {offset}, {ledger!r}, {cell}, {int(message)}, {size}, 0)\n"
         "    print('mapped')\nexcept RuntimeError as error:\n    print('refused' if 'Permission denied' in str(error) else error)")
-    torch_npu._C.decline_storage(ledger, cell)
+    torch_npu._C.decline_storage(ledger, cell, int(message))
     assert process.stdout == "refused\n", process.stderr
 
 

@@ -2,7 +2,8 @@
 
 An operator that has an aclnn name is a row of csrc/ops/tables: schema, device kernel, meta function and gradient are C++. What stands
 here has none: a schema in schemas.py and a function of the same name (overload `x.out`: `x_out`) in the family's file, composed from
-ATen operators and registered as CompositeImplicitAutograd; those of atb that have no result are for tensors of the npu and of meta alone.
+ATen operators and registered as CompositeImplicitAutograd; those of atb that have no result, or whose lengths are a tensor's numbers, are for
+tensors of the npu and of meta alone.
 Functions are imported at their first call.
 """
 
@@ -31,6 +32,9 @@ def register() -> None:
                 if namespace == "atb" and schema.endswith("-> ()"):
                     library.impl(name, _deferred(family, name), "PrivateUse1")
                     library.impl(name, _nothing, "Meta")
+                elif family == "atb_ring":  # lengths are numbers of a tensor, which a fake one does not have
+                    library.impl(name, _deferred(family, name), "PrivateUse1")
+                    torch.library.register_fake(f"atb::{name}", _deferred(family, f"{name}_fake"), lib=library)
                 else:
                     library.impl(name, _deferred(family, name), "CompositeImplicitAutograd")
     refused = torch_npu._C.refused_operators()

@@ -87,8 +87,8 @@ def _npu_flash_attention_unpad(query, key, value, seq_len, scale_value, num_head
 
 
 def _npu_flash_attention_unpad_v2(query, key, value, seq_len, scale_value, num_heads, num_kv_heads, *, kernel_type=0, out):
-    """kernel_type asks for more precision than the device's default; sums are float32 in any case."""
-    refuse("_npu_flash_attention_unpad_v2", kernel_type=kernel_type not in (None, 0, 1))
+    """kernel_type asks for more precision than the device's default (1) or for less (2); sums are float32 in any case."""
+    refuse("_npu_flash_attention_unpad_v2", kernel_type=kernel_type not in (None, 0, 1, 2))
     _npu_flash_attention_unpad(query, key, value, seq_len, scale_value, num_heads, num_kv_heads, out)
 
 

@@ -37,8 +37,8 @@ def reduce_tensor(tensor: torch.Tensor):
         if sent is None:
             _warn_of_copy()
             return _copied(tensor)
-        key, segment_bytes, offset, ledger, cell = sent
-        handle = b"%s|%d" % (key, segment_bytes)
+        key, segment_bytes, offset, ledger, cell, message = sent
+        handle = b"%s|%d|%d" % (key, segment_bytes, message)
         _sent[ledger, cell] = storage
     # The order is the official one: programs change the device, the seventh, before they rebuild.
     return rebuild_npu_tensor, (
@@ -72,7 +72,8 @@ def rebuild_npu_tensor(
     tensor_cls, tensor_size, tensor_stride, tensor_offset, storage_cls, dtype, storage_device, storage_handle, storage_size_bytes,
     storage_offset_bytes, requires_grad, ref_counter_handle, ref_counter_offset, event_handle, event_sync_required,
 ):
-    """The tensor that reduce_tensor() took apart. Once: the sender counts one receiver for each time it was pickled.
+    """The tensor that reduce_tensor() took apart. A process may do so again: it gets the storage that it has, or maps it anew as long as the
+    sender's program keeps the tensor. Two processes cannot have the same message at a time: the sender counts one receiver for each.
 
     storage_cls is the official argument; the storage is torch.UntypedStorage.
     """
@@ -92,14 +93,15 @@ def rebuild_npu_tensor(
 
 
 def _storage(device: torch.device, handle: bytes, size: int, offset: int, ledger: str, cell: int) -> torch.UntypedStorage:
-    if (local := _sent.get((ledger, cell))) is not None and f"-{os.getpid()}-" in ledger and local.device == device:
-        _C.decline_storage(ledger, cell)  # the sender reads its own message
-        return local
-    key, bar, segment_bytes = handle.partition(b"|") if isinstance(handle, bytes) else (b"", b"", b"")
-    if not bar or not segment_bytes.isdigit():
+    key, *numbers = handle.split(b"|") if isinstance(handle, bytes) else (b"",)
+    if len(numbers) != 2 or not all(number.isdigit() for number in numbers):
         raise ValueError("storage_handle is not one that torch_npu.multiprocessing.reductions makes")
+    segment_bytes, message = map(int, numbers)
+    if (local := _sent.get((ledger, cell))) is not None and f"-{os.getpid()}-" in ledger and local.device == device:
+        _C.decline_storage(ledger, cell, message)  # the sender reads its own message
+        return local
     index = device.index if device.index is not None else torch.npu.current_device()
-    return _C.receive_storage(key, int(segment_bytes), offset, ledger, cell, size, index)
+    return _C.receive_storage(key, segment_bytes, offset, ledger, cell, message, size, index)
 
 
 def end() -> None:

@@ -267,6 +267,7 @@ def memory_summary(device=None, abbreviated: bool = False) -> str:
 def empty_cache() -> None:
     """Returns the memory that no tensor uses to the cards. Waits for running work."""
     if is_initialized():
+        _C.collect_shared()  # memory that other processes are done with can go back
         _C.empty_cache()
 
 
