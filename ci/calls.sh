@@ -21,12 +21,15 @@ for part in opp runtime compiler tools; do
 done
 environment+=("ACLNN_CACHE_LIMIT=${ACLNN_CACHE_LIMIT:-0}" "ASCEND_OPP_PATH=$folder/opp" "ASCEND_TOOLKIT_HOME=$folder")
 if [ "$clients" = suite ]; then
-  rm -f "$out/suite.jsonl"
-  # A test that says itself what is to be sent, or where to, is a client of its own.
-  mapfile -t own < <(cd "$here" && grep -rlE '^(import|from) (abi|abi_calls|ctypes|subprocess)\b' test --include='test_*.py' | sed 's/^/--ignore=/')
+  rm -rf "$out/suite" && mkdir "$out/suite"
   cd "$here"
-  env "${environment[@]}" SOFTNPU_RECORD="$out/suite.jsonl" SOFTNPU_RECORD_ONCE=1 \
-    python3 -m pytest -q -n "${TEST_JOBS:-auto}" -p no:cacheprovider "${own[@]}" "$@"
+  # A test that says itself what is to be sent, or where to, is a client of its own. Programs that torch refuses say nothing, and torch
+  # itself, which computes binomial here, does not come back from one test.
+  mapfile -t own < <(grep -rlE '^ *(import|from) (abi|abi_calls|folder)\b|TORCH_NPU_RUNTIME|ASCEND_HOME_PATH|SOFTNPU_RECORD' test \
+    --include='test_*.py' | sed 's/^/--ignore=/')
+  own+=(--ignore=test/ops/test_refused_types.py --ignore=test/ops/test_errors.py --ignore=test/ops/test_samplers.py)
+  env "${environment[@]}" CALLS_FOLDER="$out/suite" SOFTNPU_RECORD_ONCE=1 \
+    python3 -m pytest -q -n "${TEST_JOBS:-auto}" --dist worksteal -p no:cacheprovider "${own[@]}" "$@"
   exit
 fi
 running=()

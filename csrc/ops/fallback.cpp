@@ -44,10 +44,12 @@ void check_devices(const c10::OperatorHandle& op, const torch::jit::Stack& stack
               " and ", *cpu, "! (", op.operator_name(), ")");
 }
 
-// The aclnn operator whose absence brought this thread's call here; null for operators without any kernel.
+// The aclnn operator whose absence brought this thread's call here; empty if its types did; null for operators without
+// any kernel.
 thread_local const char* t_missing = nullptr;
 
 std::string reason_of(const c10::OperatorHandle& op) {
+  if (t_missing && !*t_missing) return " for these types";
   const std::string absent = t_missing ? t_missing : withdrawn_for(op.operator_name());
   return absent.empty() ? "" : c10::str(" (the device library in ", acl::path(), " lacks ", absent, ")");
 }
@@ -64,6 +66,11 @@ FallbackOf::FallbackOf(const char* name, const char* overload, const MissingOp& 
     : op_(c10::Dispatcher::singleton().findSchemaOrThrow(name, overload)) {
   if (t_missing) throw;  // the same, which is being handled
   t_missing = missing.op;
+}
+
+FallbackOf::FallbackOf(const char* name, const char* overload)
+    : op_(c10::Dispatcher::singleton().findSchemaOrThrow(name, overload)) {
+  t_missing = "";
 }
 
 FallbackOf::~FallbackOf() { t_missing = nullptr; }

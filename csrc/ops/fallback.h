@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -13,9 +14,10 @@
 
 namespace npu::ops {
 
-// The CPU fallback for one call of a hand-written kernel that met MissingOp.
+// The CPU fallback for one call: of a hand-written kernel that met MissingOp, or by on_cpu below.
 class FallbackOf {
  public:
+  FallbackOf(const char* name, const char* overload);
   FallbackOf(const char* name, const char* overload, const MissingOp& missing);  // rethrows it within a fallback
   ~FallbackOf();
   FallbackOf(const FallbackOf&) = delete;
@@ -26,6 +28,15 @@ class FallbackOf {
  private:
   c10::OperatorHandle op_;
 };
+
+// Computes a call of an operator's kernel, which is given for its signature, on the CPU, because of the types of its arguments: `cpu:` of a
+// table's row.
+template <class R, class... A>
+R on_cpu(R (*)(A...), const char* name, const char* overload, std::type_identity_t<A>... arguments) {
+  const FallbackOf fallback(name, overload);
+  return fallback.kernel().template call<R, A...>(fallback.op(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                                  std::forward<A>(arguments)...);
+}
 
 // Counts a call, with its arguments on the stack, and warns once. Throws where the fallback is forbidden, or an
 // argument is on the CPU.

@@ -139,3 +139,35 @@ def test_extensions_of_hand_written_kernels_are_those_that_the_source_launches()
         text = file.read_text()
         launched = set(re.findall(r"NPU_EXEC(?:_SHAPES)?\((softnpu\w+)", text))
         assert launched - besides == set(re.findall(r'"(softnpu\w+)"', text)), file.name
+
+
+TYPES = """
+import torch.nn.functional as F
+counts, reset = torch_npu.utils.fallback_counts, torch_npu.utils.reset_fallback_counts
+def on(device, dtype):
+    x = torch.arange(720.0).reshape(2, 3, 4, 5, 6).sin().to(device, dtype).requires_grad_()
+    plane = x.detach()[0, 0]
+    results = [F.interpolate(x[0], size=(7, 3), mode='bilinear'), F.adaptive_max_pool3d(x, (2, 3, 2)), torch.linalg.svdvals(plane)]
+    given = torch.empty(4, 5, dtype=dtype, device=device)
+    torch.linalg.svdvals(plane, out=given)
+    sum(r.sum() for r in results).backward()
+    return [t.detach().cpu() for t in (*results, given, x.grad)]
+"""
+
+
+def test_types_that_cann_was_not_seen_to_get_are_computed_on_the_cpu(cann):
+    doubles, floats = run(cann, TYPES + """
+torch.testing.assert_close(on('npu', torch.float64), on('cpu', torch.float64), rtol=1e-12, atol=1e-12)
+doubles = counts()
+reset()
+torch.testing.assert_close(on('npu', torch.float32), on('cpu', torch.float32), rtol=1e-4, atol=1e-4)
+result = [doubles, counts()]""")
+    assert {name.removeprefix("aten::").partition(".")[0] for name, _ in doubles} == {
+        "_linalg_svd", "upsample_bilinear2d", "upsample_bilinear2d_backward", "adaptive_max_pool3d", "adaptive_max_pool3d_backward"}
+    assert not floats
+
+
+def test_an_error_says_that_it_is_the_types_that_go_to_the_cpu(cann):
+    program = "try: torch.linalg.svdvals(torch.ones(2, 2, dtype=torch.complex64).npu())\nexcept NotImplementedError as e: result = str(e)"
+    message = run(cann, program, TORCH_NPU_FALLBACK_CPU_DISABLE="1")
+    assert "'aten::_linalg_svd' has no npu kernel for these types and the CPU fallback is disabled" in message

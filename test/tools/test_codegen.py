@@ -121,6 +121,18 @@ def test_messages_of_the_compiler_name_the_row(tmp_path, signatures):
     assert "#line" not in entries.emit(neg)  # several lines keep the generated file's own
 
 
+@pytest.mark.parametrize("section, row, operators", [
+    ("structured", "{op: neg, cpu: is_odd(self), acl: aclnnNeg}",
+     ['"aten::neg", "", self', '"aten::neg_", "", self', '"aten::neg", "out", self, out']),
+    ("functions", "{op: where.self, cpu: is_odd(self), acl: aclnnSWhere, out: like(self)}",
+     ['"aten::where", "self", condition, self, other', '"aten::where", "self_out", condition, self, other, out']),
+])  # fmt: skip
+def test_a_condition_leaves_every_form_of_a_row_to_the_cpu(tmp_path, generator, section, row, operators):
+    found = wrappers(generator, write(tmp_path, f"{section}:\n  - {row}\n"))
+    calls = [f"{{\n  if (is_odd(self)) return on_cpu(&{w.symbol}, {each});\n" for w, each in zip(found, operators, strict=True)]
+    assert all(call in w.code for w, call in zip(found, calls)), [w.code for w in found]
+
+
 def test_a_signature_that_cannot_be_read_names_its_line(tmp_path):
     write(tmp_path, "aclnnAbs: (Tensor self, Tensor! out)\naclnnNeg: (Tensr self)\n", "aclnn.yaml")
     write(tmp_path, "", "extension.yaml")

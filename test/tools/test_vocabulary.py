@@ -84,6 +84,18 @@ def test_check_fails_on_a_question_and_passes_with_an_addition(tmp_path, monkeyp
     assert "is not sent any more" in capsys.readouterr().out
 
 
+def test_a_question_names_the_test_that_asked_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(vocabulary, "FILE", tmp_path / "vocabulary.json")
+    monkeypatch.setattr(vocabulary, "ADDITIONS", tmp_path / "additions.yaml")
+    vocabulary.ADDITIONS.write_text("")
+    vocabulary.make([recording(tmp_path / "official.jsonl", call(tensor([2])))], Vocabulary())
+    parts = [f'{{"mark": "test_{name}.py::test_it"}}\n' + recording(tmp_path / name, call(tensor([2], dtype=dtype))).read_text()
+             for name, dtype in (("first", 0), ("second", 27), ("third", 27))]
+    (tmp_path / "suite.jsonl").write_text("".join(parts))
+    assert vocabulary.check([tmp_path / "suite.jsonl"], False) == 1
+    assert "aclnnExample: types bf16 - bf16  (2 x, test_second.py::test_it)" in capsys.readouterr().out
+
+
 def test_further_programs_extend_what_was_seen(tmp_path, monkeypatch):
     monkeypatch.setattr(vocabulary, "FILE", tmp_path / "vocabulary.json")
     first, further = call(tensor([2])), call(tensor([2], dtype=27), number=5)

@@ -2,9 +2,11 @@
 the cases of custom operators, collectives, and training steps.
 
 Usage: python programs.py FIRST NAME...: from number FIRST on. record.py does it, once for each client. A name is one of
-    model:NAME[:amp]    op:NAME:TYPE[:strided]    foreach:NAME:TYPE    module:NAME    optimiser:NAME[:TYPE]    custom:NAME    ranks:TYPE
-strided: inputs with gaps between their elements, outputs that are given, in place.
-       python programs.py --list KINDS TYPES: the names of some kinds (strided is one of them), or of all.
+    model:NAME[:amp]    op:NAME:TYPE[:LAYOUT]    foreach:NAME:TYPE[:LAYOUT]    module:NAME    optimiser:NAME[:TYPE]    custom:NAME
+    ranks:TYPE    mixed:NAME    further:NAME
+LAYOUT is strided, inputs and gradients with gaps between their elements, or transposed, with their elements in another order; outputs are
+given, too, and in place. mixed: mixed.py, operands of two types. further: further.py, programs that the tests have beside those databases.
+       python programs.py --list KINDS TYPES: the names of some kinds (strided and transposed are two of them), or of all.
 Every part of a program stands between two marks of the recording, "B program|sample|phase" and "E ok" or "E <error>".
 """
 
@@ -75,7 +77,17 @@ def strided(x):
     return wide[..., ::2].copy_(x.detach()).detach().requires_grad_(x.requires_grad)
 
 
-def record(label, arguments, function, grad):
+def transposed(x):
+    """A tensor of the card whose elements lie in another order, without gaps."""
+    if not isinstance(x, torch.Tensor) or x.device.type != "npu" or x.dim() < 2:
+        return x
+    return x.detach().transpose(0, -1).contiguous().transpose(0, -1).requires_grad_(x.requires_grad)
+
+
+LAYOUTS = {"strided": strided, "transposed": transposed}
+
+
+def record(label, arguments, function, grad, layout=lambda x: x):
     """Forward and backward pass; False if the card does not answer any more."""
     failures = []
     torch.manual_seed(7)
@@ -86,7 +98,7 @@ def record(label, arguments, function, grad):
         leaves = [x for x in tree_flatten(arguments)[0] if isinstance(x, torch.Tensor) and x.requires_grad and x.is_leaf]
         leaves += [p for p in function.parameters() if p.requires_grad] if isinstance(function, nn.Module) else []
         if outputs and leaves:
-            ones = [torch.ones(o.shape, dtype=o.dtype).npu() for o in outputs]
+            ones = [layout(torch.ones(o.shape, dtype=o.dtype).npu()) for o in outputs]
             with region(f"{label}|backward", failures):
                 torch.autograd.grad(outputs, leaves, ones, allow_unused=True)
     return not failures or healthy()
@@ -105,9 +117,11 @@ def foreach_db():
     return [op for kind in ("unary", "binary", "pointwise", "reduce", "other") for op in getattr(database, f"foreach_{kind}_op_db")]
 
 
-def run_foreach(name, dtype):
+def run_foreach(name, dtype, *variant):
     """Also on a list that is longer than those of the database."""
     op = next(o for o in foreach_db() if o.name == name)
+    if variant:
+        return run_samples(op, f"foreach:{name}", dtype, variant)
     longer = [torch.ones(3, dtype=getattr(torch, dtype)).npu() for _ in range(LONG)]
     lists = 1 + op.name.startswith(("_foreach_add", "_foreach_mul", "_foreach_sub", "_foreach_div")) + 2 * ("addc" in op.name)
     return run_samples(op, f"foreach:{name}", dtype, ()) and record(f"foreach:{name}:{dtype}|{LONG}", ([longer] * lists, {}), op, False)
@@ -115,6 +129,7 @@ def run_foreach(name, dtype):
 
 def run_samples(op, name, dtype, variant):
     dtype = getattr(torch, dtype)
+    layout = LAYOUTS[variant[0]] if variant else lambda x: x
     grad = op.supports_autograd and dtype.is_floating_point
     torch.manual_seed(1)
     random.seed(1)
@@ -124,25 +139,24 @@ def run_samples(op, name, dtype, variant):
         sample = samples[i]
         try:
             arguments = tree_map(to_npu, ([sample.input, *sample.args], sample.kwargs))
-            if variant:
-                arguments = tree_map(strided, arguments)
+            arguments = tree_map(layout, arguments)
         except Exception:  # a tensor that cannot be on the card
             continue
-        if not record(label, arguments, op, grad) or (variant and not record_given_outputs(label, arguments, op)):
+        if not record(label, arguments, op, grad, layout) or (variant and not record_given_outputs(label, arguments, op, layout)):
             return False
     return True
 
 
 @torch.no_grad()
-def record_given_outputs(label, arguments, op):
-    """With outputs that have gaps between their elements, and in place."""
+def record_given_outputs(label, arguments, op, layout):
+    """With outputs of this layout, and in place."""
     args, kwargs = tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, arguments)
     if op.supports_out:
         try:
             result = op(*args, **kwargs)
         except Exception:
             return healthy()
-        outputs = tree_map(lambda x: strided(torch.empty_like(x)) if isinstance(x, torch.Tensor) else x, result)
+        outputs = tree_map(lambda x: layout(torch.empty_like(x)) if isinstance(x, torch.Tensor) else x, result)
         outputs = tuple(outputs) if isinstance(outputs, tuple) else outputs
         given = all(isinstance(x, torch.Tensor) for x in tree_flatten(outputs)[0])
         if given and not record(f"{label}out", (args, {**kwargs, "out": outputs}), op, False):
@@ -233,13 +247,16 @@ def run_custom(name):
 
 
 def record_views(case, grad):
-    """A case with gaps between the elements of all its tensors."""
+    """A case with all its tensors, and the gradients of its results, in other layouts."""
     import custom_ops
 
-    args, kwargs = tree_map(strided, custom_ops.arguments(case, "npu"))
-    for i in case.grad if grad else ():
-        args[i].requires_grad_()
-    return record(f"custom:{case}|strided", (args, kwargs), custom_ops.operator(case), grad)
+    for name, layout in LAYOUTS.items():
+        args, kwargs = tree_map(layout, custom_ops.arguments(case, "npu"))
+        for i in case.grad if grad else ():
+            args[i].requires_grad_()
+        if not record(f"custom:{case}|{name}", (args, kwargs), custom_ops.operator(case), grad, layout):
+            return False
+    return True
 
 
 def run_model(name, amp=""):
@@ -276,13 +293,27 @@ def run_ranks(dtype):
     return True
 
 
+def run_mixed(name):
+    import mixed
+
+    return mixed.run(name)
+
+
+def run_further(name):
+    import further
+
+    return further.run(name)
+
+
 KINDS = {"model": run_model, "op": run_operator, "foreach": run_foreach, "module": run_module, "optimiser": run_optimiser,
-         "custom": run_custom, "ranks": run_ranks}
+         "custom": run_custom, "ranks": run_ranks, "mixed": run_mixed, "further": run_further}
 TYPES = "float32 float16 bfloat16 float64 int64 int32 int16 int8 uint8 bool complex64 complex128".split()
 
 
 def listed(kinds, types):
     import custom_ops
+    import further
+    import mixed
     from torch.testing._internal.common_methods_invocations import op_db
     from torch.testing._internal.common_modules import module_db
     from torch.testing._internal.common_optimizers import optim_db
@@ -294,11 +325,13 @@ def listed(kinds, types):
         return [f"{kind}:{n}:{t}" for t in types for n in sorted(names) if getattr(torch, t) in names[n].dtypes]
 
     found = {"model": [f"model:{name}{amp}" for amp in ("", ":amp") for name in networks.NAMES],
-             "op": typed("op", op_db), "strided": [f"{name}:strided" for name in typed("op", op_db)],
+             "op": typed("op", op_db),
+             **{layout: [f"{name}:{layout}" for name in typed("op", op_db) + typed("foreach", foreach_db())] for layout in LAYOUTS},
              "foreach": typed("foreach", foreach_db()),
              "module": [f"module:{m.name}" for m in module_db], "optimiser": [f"optimiser:{o.optim_cls.__name__}" for o in optim_db]
              + [f"optimiser:{o.optim_cls.__name__}:{t}" for o in optim_db if "fused" in o.supported_impls for t in floating],
-             "custom": sorted({f"custom:{case.op}" for case in custom_ops.cases()}), "ranks": [f"ranks:{t}" for t in types]}
+             "custom": sorted({f"custom:{case.op}" for case in custom_ops.cases()}), "ranks": [f"ranks:{t}" for t in types],
+             "mixed": [f"mixed:{name}" for name in mixed.FUNCTIONS], "further": [f"further:{name}" for name in further.PROGRAMS]}
     return [name for kind in kinds or found for name in found[kind]]
 
 

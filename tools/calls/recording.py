@@ -22,6 +22,7 @@ class Call:
     arguments: list  # pairs of name and value
     code: int = 0
     thread: int = 0
+    mark: str = ""  # of the recording, the last one before the call
 
     @property
     def short(self) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -76,11 +76,12 @@ def properties(name: str, value) -> dict[str, Any]:
 def calls_of(files: list[Path]):
     """Calls that the device accepted: operators and collectives."""
     for file in files:
+        mark = ""
         for line in lines(file):
-            name = line.get("f", "")
+            name, mark = line.get("f", ""), line.get("mark", mark)
             second = [a for a, _ in line.get("a", ())][-2:] == ["executor", "stream"]
             if name.startswith(("aclnn", "Hccl")) and line["rc"] == 0 and line["a"] and not second:
-                yield Call(name, line["a"])
+                yield Call(name, line["a"], mark=mark)
 
 
 class Vocabulary:
@@ -146,7 +147,7 @@ def addition_for(name: str, what: str, additions: list[dict]) -> dict | None:
 
 def check(files: list[Path], everything: bool) -> int:
     vocabulary, additions = Vocabulary.read(), read_additions()
-    found: dict[tuple[str, str], Counter] = defaultdict(Counter)
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)  # where a program or a test is named, which they come from
     forms, used, calls, known = {}, set(), 0, 0
     for call in calls_of(files):
         misses = vocabulary.misses(call)
@@ -157,9 +158,9 @@ def check(files: list[Path], everything: bool) -> int:
             if addition:
                 used.add(id(addition))
             if everything or not addition:
-                found[call.name, what]["calls"] += 1
-    for (name, what), count in sorted(found.items()):
-        print(f"{name}: {what}  ({count['calls']} x)")
+                found[call.name, what].append(call.mark.removeprefix("B "))
+    for (name, what), marks in sorted(found.items()):
+        print(f"{name}: {what}  ({len(marks)} x{f', {marks[0]}' if marks[0] else ''})")
     stale = [a for a in additions if id(a) not in used] if everything else []
     for addition in stale:
         print(f"{ADDITIONS.name}: {addition['name']}: {addition['what']} is not sent any more")

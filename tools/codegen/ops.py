@@ -37,7 +37,7 @@ from torchgen.model import BackendIndex, DispatchKey, NativeFunction, NativeFunc
 from . import aclnn, custom, foreach, layouts, tables
 from .tables import Row
 
-KEYS = {"op", "acl", "args", "fast", "scalar", "scalar_args", "inplace", "inplace_args", "inplace_scalar", "number_first", "out", "into", "before", "after", "cpu_scalars", "meta", "exact", "distinct", "instead"}
+KEYS = {"op", "acl", "args", "fast", "scalar", "scalar_args", "inplace", "inplace_args", "inplace_scalar", "number_first", "out", "into", "before", "after", "cpu", "cpu_scalars", "meta", "exact", "distinct", "instead"}
 
 KEYS_OF = {"structured": KEYS, "functions": KEYS, "foreach": foreach.KEYS, "custom": custom.KEYS, "refused": custom.REFUSED_KEYS}
 
@@ -93,6 +93,15 @@ class Generator:
     def names_of(entry: Row, *keys: str) -> str:
         names = [entry[key] for key in keys if key in entry] + ([entry["instead"]["acl"]] if "instead" in entry else [])
         return " ".join(dict.fromkeys(" ".join(names).split()))
+
+    @staticmethod
+    def on_cpu(entry: Row, f: NativeFunction, symbol: str) -> list[str]:
+        if "cpu" not in entry:
+            return []
+        with native_function_manager(f):
+            names = [a.name for a in DispatcherSignature.from_schema(f.func, symint=False).arguments()]
+        operator = f'"aten::{f.func.name.name}", "{f.func.name.overload_name}"'
+        return [f"  if ({entry['cpu']}) return on_cpu(&{symbol}, {operator}, {', '.join(names)});"]
 
     # ---- structured ----
 
@@ -155,7 +164,8 @@ class Generator:
             if kind not in (SchemaKind.functional, SchemaKind.out, SchemaKind.inplace):
                 continue
             symbol = f"{ident}_{kind.name}"
-            body = self.structured_body(entry, group, f, kind, ident, binary, names, outs, arguments, iterator)
+            body = "".join(line + "\n" for line in self.on_cpu(entry, f, symbol))
+            body += self.structured_body(entry, group, f, kind, ident, binary, names, outs, arguments, iterator)
             wrappers.append(Wrapper(f"aten::{f.func.name.name}", f.func.name.overload_name, symbol,
                                     (code if not wrappers else "") + f"static {declaration(f, symbol)} {{\n{body}}}\n", acl, [header]))
         return wrappers
@@ -312,7 +322,7 @@ class Generator:
     def wrapper(self, entry: Row, f: NativeFunction, lines: list[str]) -> Wrapper:
         name, kind = f.func.name, f.func.kind()
         symbol = f"{name.name.base}_{name.overload_name}".strip("_") + f"_{kind.name}"
-        body = "\n".join(self.guard(entry, f) + lines)
+        body = "\n".join(self.on_cpu(entry, f, symbol) + self.guard(entry, f) + lines)
         acl = self.names_of(entry, "acl", "inplace")
         return Wrapper(f"aten::{name.name}", name.overload_name, symbol, f"static {declaration(f, symbol)} {{\n{body}\n}}\n", acl)
 
