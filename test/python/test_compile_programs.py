@@ -280,6 +280,25 @@ def test_results_that_are_arguments_or_views():
         close(total, expected[4]["sums"][0])
 
 
+def test_inputs_whose_elements_share_memory_are_not_copied(check):
+    """No kernel may write a copy of them: softnpu says so when it is strict."""
+    check("""
+import warnings
+def function(x):
+    return ((x * 2 + 1).relu() - 3).sin() + x.cos()
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for make in (lambda x: x.unfold(0, 3, 1), lambda x: x.as_strided((4, 4), (2, 1)), lambda x: x[:4].expand(3, 4), lambda x: x[::2]):
+        compiled = torch.compile(function)
+        for _ in range(4):
+            x = torch.randn(12)
+            torch.testing.assert_close(compiled(make(x.npu())).cpu(), function(make(x)))
+reasons = [str(each.message) for each in caught if "share memory" in str(each.message)]
+assert len(reasons) == 2, [str(each.message) for each in caught]
+""", SOFTNPU_STRICT="calls")
+
+
 def test_results_of_which_only_the_storage_is_kept():
     def function(x):
         return ((x * 2).sin() + 1).cos() * 3

@@ -98,6 +98,16 @@ def obstacle(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str | None:
     return None
 
 
+def shares_memory(tensor: torch.Tensor) -> bool:
+    """Whether elements lie over each other, as those of unfold() do. An expanded tensor is copied without its repetitions."""
+    end = 0
+    for stride, size in sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if stride and size > 1):
+        if stride <= end:
+            return True
+        end += stride * (size - 1)
+    return False
+
+
 def failed_operator(error: BaseException) -> str:
     """"aten.nonzero.default: " from the line of the graph's code that raised `error`."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
@@ -215,6 +225,8 @@ class _Instance:
         fixed = {*graph.fixed, *graph.numbers, *graph.generators}
         fixed.update(i for i, value in enumerate(inputs) if i not in fixed and value.data_ptr() in _Instance._addresses)
         copied = [i for i in range(len(inputs)) if i not in fixed]
+        if any(shares_memory(inputs[i]) for i in copied):
+            raise RuntimeError("it has an input whose elements share memory, of which no copy can be written")
         for i in copied:
             with torch.inference_mode(False):
                 read[i] = torch.empty_strided(inputs[i].shape, inputs[i].stride(), dtype=inputs[i].dtype, device=inputs[i].device)
