@@ -28,6 +28,7 @@ import torch_npu
 from torch_npu import _C
 
 MOST_CAPTURES = 64  # of one graph: its sizes, and the layers that share its code
+_capturing = threading.Lock()  # the stream that captures, which threads on streams of their own share
 _MOST_SIGHTS = 256  # places of inputs that are remembered
 
 
@@ -232,7 +233,8 @@ class _Instance:
                 read[i] = torch.empty_strided(inputs[i].shape, inputs[i].stride(), dtype=inputs[i].dtype, device=inputs[i].device)
         captured = torch_npu.npu.NPUGraph()
         handle = pool.handle if graph.shares_memory else None
-        with torch_npu.npu.graph(captured, pool=handle, capture_error_mode="thread_local"), torch.inference_mode(False), torch.no_grad():
+        with (_capturing, torch_npu.npu.graph(captured, pool=handle, capture_error_mode="thread_local"),
+              torch.inference_mode(False), torch.no_grad()):
             results = list(graph.module(*read))
         count("captures")
         # Results that are inputs are given back as they came; copies of inputs are results like others, for the next run changes them.
