@@ -6,6 +6,8 @@ torch_npu/dynamo/capture.py), so what lives while something else runs matters.
 
 import copy
 import random
+import threading
+import time
 
 import pytest
 import torch
@@ -278,6 +280,57 @@ def test_results_that_are_arguments_or_views():
         expected = function(x, y)
         close(part, expected[3][:1])
         close(total, expected[4]["sums"][0])
+
+
+def test_threads_on_streams_of_their_own_capture_one_after_the_other(monkeypatch):
+    begin = torch.npu.NPUGraph.capture_begin
+
+    def begin_and_wait(*args, **kwargs):
+        begin(*args, **kwargs)
+        time.sleep(0.1)
+
+    monkeypatch.setattr(torch.npu.NPUGraph, "capture_begin", begin_and_wait)
+
+    functions = [lambda x: ((x * 2).sin() + 1).cos() * 3 - x, lambda x: ((x * 5).cos() + 1).sin() * 3 - x]
+    compiled, start, wrong = [torch.compile(function) for function in functions], threading.Barrier(2), []
+    for each in compiled:  # compiled here; what runs at once is the captures
+        each(torch.ones(16).npu())
+
+    def run(number):
+        with torch.npu.stream(torch.npu.Stream()):
+            x = torch.full((16,), float(number)).npu()
+            for _ in range(5):
+                start.wait(timeout=60)
+                if not torch.allclose(compiled[number](x), functions[number](x)):
+                    wrong.append(number)
+
+    counters = torch._dynamo.utils.counters["npu"]
+    counters.clear()
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and counters["captures"] >= 2 and counters["eager runs"] <= 2, dict(counters)
+
+
+def test_inputs_whose_elements_share_memory_are_not_copied(check):
+    """No kernel may write a copy of them: softnpu says so when it is strict."""
+    check("""
+import warnings
+def function(x):
+    return ((x * 2 + 1).relu() - 3).sin() + x.cos()
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for make in (lambda x: x.unfold(0, 3, 1), lambda x: x.as_strided((4, 4), (2, 1)), lambda x: x[:4].expand(3, 4), lambda x: x[::2]):
+        compiled = torch.compile(function)
+        for _ in range(4):
+            x = torch.randn(12)
+            torch.testing.assert_close(compiled(make(x.npu())).cpu(), function(make(x)))
+reasons = [str(each.message) for each in caught if "share memory" in str(each.message)]
+assert len(reasons) == 2, [str(each.message) for each in caught]
+""", SOFTNPU_STRICT="calls")
 
 
 def test_results_of_which_only_the_storage_is_kept():

@@ -30,6 +30,7 @@ from torch_npu import _C
 from torch_npu.dynamo import pieces
 
 MOST_CAPTURES = 64  # of one graph: its sizes, and the layers that share its code
+_capturing = threading.Lock()  # the stream that captures, which threads on streams of their own share
 _MOST_SIGHTS = 256  # places of inputs that are remembered
 
 
@@ -111,6 +112,16 @@ def obstacle(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str | None:
     if sum(device.type == "npu" for device in devices) > 1:
         return "it computes on several cards"
     return None
+
+
+def shares_memory(tensor: torch.Tensor) -> bool:
+    """Whether elements lie over each other, as those of unfold() do. An expanded tensor is copied without its repetitions."""
+    end = 0
+    for stride, size in sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if stride and size > 1):
+        if stride <= end:
+            return True
+        end += stride * (size - 1)
+    return False
 
 
 def failed_operator(error: BaseException) -> str:
@@ -253,12 +264,15 @@ class _Instance:
         fixed = {*graph.fixed, *graph.numbers, *graph.generators}
         fixed.update(i for i, value in enumerate(inputs) if i not in fixed and value.data_ptr() in _Instance._addresses)
         copied = [i for i in range(len(inputs)) if i not in fixed]
+        if any(shares_memory(inputs[i]) for i in copied):
+            raise RuntimeError("it has an input whose elements share memory, of which no copy can be written")
         for i in copied:
             with torch.inference_mode(False):
                 read[i] = torch.empty_strided(inputs[i].shape, inputs[i].stride(), dtype=inputs[i].dtype, device=inputs[i].device)
         captured = torch_npu.npu.NPUGraph()
         handle = pool.handle if graph.shares_memory else None
-        with torch_npu.npu.graph(captured, pool=handle, capture_error_mode="thread_local"), torch.inference_mode(False), torch.no_grad():
+        with (_capturing, torch_npu.npu.graph(captured, pool=handle, capture_error_mode="thread_local"),
+              torch.inference_mode(False), torch.no_grad()):
             results = list(graph.module(*read))
         count("captures")
         # Results that are inputs are given back as they came; copies of inputs are results like others, for the next run changes them.
