@@ -40,7 +40,8 @@ def is_softnpu() -> bool:
 
 _SUBPACKAGES = ("_afd", "asd", "atb", "contrib", "distributed", "dynamo", "jit", "migrate", "multiprocessing", "op_plugin", "optim",
                 "profiler", "testing", "utils", "version")
-_NAMES = ("Format", "HiFloat8Tensor", "ParallelStore", "erase_stream", "matmul_checksum", "unsupported_dtype")  # of __getattr__
+_NAMES = ("Format", "HiFloat8Tensor", "ParallelStore", "_apply_patches", "erase_stream", "matmul_checksum",
+          "unsupported_dtype")  # of __getattr__
 
 
 def __getattr__(name: str):
@@ -65,6 +66,10 @@ def __getattr__(name: str):
         from torch_npu.distributed.rendezvous import ParallelStore
 
         return ParallelStore
+    if name == "_apply_patches":
+        from torch_npu.contrib._named_patches import apply_patches
+
+        return apply_patches
     if name == "erase_stream":
         from torch_npu.npu.memory import erase_stream
 

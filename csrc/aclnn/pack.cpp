@@ -97,6 +97,13 @@ void add_stored(Packer& packer, const at::Tensor& t, aclDataType type) {
   w[2 + 2 * dim] *= 2;
 }
 
+void add_stored(Packer& packer, const StoredList& list) {
+  if (list.is_absent) return packer.add_null();
+  if (!list.type) return packer.add_list(at::ITensorListRef(list.tensors));
+  packer.words.push_back(kTensorList | list.tensors.size() << 8);
+  for (const auto& t : list.tensors) add_stored(packer, t, *list.type);
+}
+
 void Packer::add_list(at::ITensorListRef list) {
   words.push_back(kTensorList | list.size() << 8);
   for (const auto& t : list) add(t);

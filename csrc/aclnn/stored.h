@@ -2,6 +2,9 @@
 // row writes Stored{tensor, ACL_...} for such an argument, and TypeNumber{ACL_...} for a type that torch may lack.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "aclnn/pack.h"
 
 namespace npu::ops {
@@ -9,6 +12,12 @@ namespace npu::ops {
 struct Stored {
   at::Tensor tensor;
   aclDataType type;
+};
+// All tensors of a list; as their own types without one.
+struct StoredList {
+  std::vector<at::Tensor> tensors;
+  std::optional<aclDataType> type;
+  bool is_absent = false;
 };
 struct TypeNumber {
   aclDataType type;
@@ -22,6 +31,14 @@ template <class C>
 void pack(Packer& p, const Stored& s) {
   static_assert(std::is_same_v<C, const aclTensor*>, "argument type differs from abi/aclnn.yaml");
   add_stored(p, s.tensor, s.type);
+}
+
+void add_stored(Packer& packer, const StoredList& list);
+
+template <class C>
+void pack(Packer& p, const StoredList& list) {
+  static_assert(std::is_same_v<C, const aclTensorList*>, "argument type differs from abi/aclnn.yaml");
+  add_stored(p, list);
 }
 
 template <class C>

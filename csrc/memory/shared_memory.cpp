@@ -37,10 +37,11 @@ struct Export {
 };
 
 // Note [Received again]
-// Programs take a tensor apart once and send the same words for each round of a transfer. So a cell is not given up when
-// its receiver is done: as long as the sender's program has the storage, the message may be received again, by any one
-// process at a time. Until then nothing of ours holds the storage, and a program that frees it meanwhile has taken the
-// message back. A storage that is sent again gets its idle cell again, so that there are no more cells than receivers.
+// Programs take a tensor apart once and send the same words for each round of a transfer. So a cell is not given up
+// when its receiver is done: as long as the sender's program has the storage, the message may be received again, by any
+// one process at a time. Until then nothing of ours holds the storage, and a program that frees it meanwhile has taken
+// the message back. A storage that is sent again gets its idle cell again, so that there are no more cells than
+// receivers.
 struct Sent {
   int64_t cell;
   c10::Storage storage;  // null while no other process holds it
@@ -189,8 +190,9 @@ Handle send(const c10::Storage& storage) {
   if (s.ledger == nullptr) s.ledger = Ledger::create();
   const auto offset = static_cast<const char*>(storage.data()) - static_cast<const char*>(segment.address);
   const auto handle_of = [&](const Export& exported, int64_t cell) {
-    return Handle{exported.key, static_cast<int64_t>(segment.bytes), offset,
-                  s.ledger->name(), cell, s.ledger->cell(cell).message.load(std::memory_order_relaxed)};
+    return Handle{exported.key, static_cast<int64_t>(segment.bytes),
+                  offset,       s.ledger->name(),
+                  cell,         s.ledger->cell(cell).message.load(std::memory_order_relaxed)};
   };
   for (Sent& sent : s.sent) {
     Cell& cell = s.ledger->cell(sent.cell);

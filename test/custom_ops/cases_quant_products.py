@@ -119,6 +119,89 @@ def batch_of(m, batch, k, n, turned=False, mx=False):
     return (x1, x2, torch.float16), {"x1_scale": scales[0], "x2_scale": scales[1], "perm_x2": [0, 2, 1] if turned else [0, 1, 2]}
 
 
+def blocks(scale, rows, columns, row_block, column_block):
+    longer = scale.double().repeat_interleave(row_block, -2).repeat_interleave(column_block, -1)
+    return longer[..., :rows, :columns]
+
+
+def quant_product(x1, x2, scale, *, pertoken_scale=None, bias=None, output_dtype=None, x1_dtype=None, x2_dtype=None, group_sizes=None,
+                  **_):  # fmt: skip
+    columns = x2.transpose(-1, -2)
+    if scale.element_size() == 1:
+        result = scaled(x1, pertoken_scale, x1_dtype) @ scaled(columns, scale.transpose(-2, -3), x2_dtype).transpose(-1, -2)
+    else:
+        left, right = numbers(x1, x1_dtype), numbers(x2, x2_dtype)
+        if scale.dim() == 2:  # of blocks
+            m, n, k = group_sizes
+            left, right = left * blocks(pertoken_scale, *left.shape, m, k), right * blocks(scale, *right.shape, k, n)
+            result = left @ right
+        else:
+            result = left @ right * scale.double() * (1 if pertoken_scale is None else pertoken_scale.double()[:, None])
+    return (result if bias is None else result + bias.double()).to(output_dtype)
+
+
+def operands(m, k, n, first, second, batch=()):
+    """Rows and a transposed view of columns in MX blocks, with their scales."""
+    x1, s1 = mx_quant(rand(*batch, m, k), dst_type=first)
+    x2, s2 = mx_quant(rand(*batch, n, k, seed=1), dst_type=second)
+    return (x1, x2.transpose(-1, -2), s2.transpose(-2, -3)), {"pertoken_scale": s1}
+
+
+def of_floats():
+    mx = {"scale_dtype": E8M0, "pertoken_scale_dtype": E8M0, "group_sizes": [1, 1, 32]}
+    kinds = {"float8 in blocks of 32": (E4M3, E4M3, {}), "float8_e5m2 in blocks of 32": (E5M2, E4M3, {}),
+             "float4": (E2M1, E2M1, {"x1_dtype": E2M1, "x2_dtype": E2M1}), "float8 by float4": (E4M3, E2M1, {"x2_dtype": E2M1})}
+    for label, (first, second, types) in kinds.items():
+        for m, k, n, batch in ((5, 128, 6, ()), (3, 192, 4, (2,))):
+            args, scales = operands(m, k, n, first, second, batch)
+            more = {"bias": rand(n, seed=4)} if batch else {}
+            yield Case("npu_quant_matmul", args, quant_product, {**scales, **mx, **types, **more, "output_dtype": torch.bfloat16},
+                       label=f"{label}{', batch' if batch else ''}")
+    args, scales = operands(5, 130, 6, E4M3, E4M3)
+    typed = {"pertoken_scale": scales["pertoken_scale"].view(torch.float8_e8m0fnu), "output_dtype": torch.float32}
+    yield Case("npu_quant_matmul", (*args[:2], args[2].view(torch.float8_e8m0fnu)), quant_product, typed, label="scales of their type")
+    hifs = {"x1_dtype": HIF8, "x2_dtype": HIF8, "output_dtype": torch.float32, "pertoken_scale": rand(5, seed=5)}
+    yield Case("npu_quant_matmul", (hif8(5, 24), hif8(24, 6), rand(6)), quant_product, hifs, label="hifloat8")
+    eights = rand(5, 40).to(torch.float8_e4m3fn), rand(40, 6).to(torch.float8_e4m3fn)
+    yield Case("npu_quant_matmul", (*eights, rand(6)), quant_product, {"pertoken_scale": rand(5), "bias": rand(6, seed=2),
+               "output_dtype": torch.float32}, label="float8 with scales of rows and columns")
+    eights = rand(5, 40).to(torch.float8_e4m3fn), rand(40, 20).to(torch.float8_e4m3fn)
+    yield Case("npu_quant_matmul", (*eights, rand(3, 2)), quant_product, {"pertoken_scale": rand(5, 3), "group_sizes": [1, 16, 16],
+               "output_dtype": torch.float32}, label="float8 with scales of blocks")
+
+
+def grouped_product(x, weight, *, scale, group_list, output_dtype, per_token_scale=None, bias=None, group_list_type=0, x_dtype=None,
+                    weight_dtype=None, **_):  # fmt: skip
+    """Rows behind the last group are zeros."""
+    ends = (group_list if group_list_type == 0 else group_list.cumsum(0)).tolist()
+    out, begin = torch.zeros(len(x[0]), weight[0].shape[-1], dtype=output_dtype), 0
+    for g, end in enumerate(ends):
+        pertoken = None if per_token_scale is None else per_token_scale[0][begin:end]
+        out[begin:end] = quant_product(x[0][begin:end], weight[0][g], scale[0][g], pertoken_scale=pertoken, output_dtype=output_dtype,
+                                       bias=None if bias is None else bias[0][g], x1_dtype=x_dtype, x2_dtype=weight_dtype)
+        begin = end
+    return [out]
+
+
+def experts():
+    joined = {"group_type": 0, "split_item": 2}
+    kinds = {"float8 in blocks of 32": (E4M3, E4M3, 128, {}), "float4": (E2M1, E2M1, 192, {"x_dtype": E2M1, "weight_dtype": E2M1}),
+             "float8 by float4": (E5M2, E2M1, 64, {"weight_dtype": E2M1}), "a short block": (E4M3, E4M3, 130, {})}
+    for at, (label, (first, second, k, types)) in enumerate(kinds.items()):
+        x, scales = mx_quant(rand(9, k), dst_type=first)
+        w, of_weights = mx_quant(rand(3, 6, k, seed=1), dst_type=second)
+        lists = {"group_list": torch.tensor([2, 0, 6] if at % 2 else [4, 4, 8]), "group_list_type": at % 2}
+        yield Case("npu_grouped_matmul", ([x], [w.transpose(1, 2)]), grouped_product, {
+            "scale": [of_weights.transpose(1, 2)], "per_token_scale": [scales], "scale_dtype": E8M0, "per_token_scale_dtype": E8M0,
+            "output_dtype": torch.bfloat16, **joined, **types, **lists}, label=label)
+    x, w = rand(9, 40).to(torch.float8_e4m3fn), rand(3, 40, 6).to(torch.float8_e4m3fn)
+    ends = {"group_list": torch.tensor([3, 3, 9]), "output_dtype": torch.float32}
+    rows = {"scale": [rand(3, 6)], "per_token_scale": [rand(9)], "bias": [rand(3, 6)]}
+    yield Case("npu_grouped_matmul", ([x], [w]), grouped_product, {**rows, **joined, **ends}, label="float8 with scales of rows and columns")
+    yield Case("npu_grouped_matmul", ([hif8(9, 24)], [hif8(3, 24, 6)]), grouped_product, {"scale": [rand(3, 1)], "x_dtype": HIF8,
+               "weight_dtype": HIF8, **joined, **ends}, label="hifloat8 with scales of experts")
+
+
 def lora(input, x, weight_b, indices, weight_a=None, layer_idx=0, scale=1e-3, y_offset=0, y_slice_size=-1):
     out = input.double()
     for row, adapter in enumerate(indices.tolist()):
@@ -171,6 +254,8 @@ CASES = [
       for turned in (False, True) for mx in (False, True)),
     Case("npu_transpose_quant_batchmatmul", (hif8(3, 2, 24), hif8(2, 24, 5), torch.bfloat16), transposed,
          {"x2_scale": rand(5), "x1_scale": rand(1), "perm_x1": [1, 0, 2], "perm_y": [1, 0, 2], **HIFS}, label="hifloat8"),
+    *of_floats(),
+    *experts(),
     *adding("npu_batch_gather_matmul", lora, ADAPTERS),
     *adding("npu_batch_gather_matmul", lora, (ADAPTERS[0], rand(4, 2), *ADAPTERS[2:4]), label="one product", layer_idx=1, scale=2.0),
     *adding("npu_batch_gather_matmul", lora, (rand(4, 20), *ADAPTERS[1:]), label="slice", scale=0.5, y_offset=3, y_slice_size=12),

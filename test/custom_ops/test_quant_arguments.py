@@ -13,6 +13,9 @@ from test_custom_ops import operator, to  # noqa: E402
 
 ROWS, EXPERTS, ENDS = rand(10, 4), rand(3, 4, 5), torch.tensor([3, 3, 10])
 E8M0, E2M1 = 293, 296  # torch_npu.float8_e8m0fnu, torch_npu.float4_e2m1fn_x2
+GROUPS = {"group_list": ENDS, "group_type": 0, "split_item": 2}
+E4ROWS, E4EXPERTS = (t.to(torch.float8_e4m3fn) for t in (ROWS, EXPERTS))
+E4A, E4B = (t.to(torch.float8_e4m3fn) for t in (I8A, I8B))
 
 
 @pytest.mark.parametrize("name, args, kwargs, message", [
@@ -23,7 +26,18 @@ E8M0, E2M1 = 293, 296  # torch_npu.float8_e8m0fnu, torch_npu.float4_e2m1fn_x2
     ("npu_dynamic_quant", (rand(3, 8),), {"group_index": ENDS}, "smooth_scales, which is missing"),
     ("npu_quantize", (rand(3, 8), SCALE[:1], None, torch.float16), {}, "npu_quantize: dtype is Half"),
     ("npu_anti_quant", (rand(3, 8), SCALE[:1]), {}, "npu_anti_quant: x is Float, expected one of Char, Int"),
-    ("npu_quant_matmul", (I8A, I8B, SCALE), {"x1_dtype": E2M1, "scale_dtype": E8M0}, "does not support x1_dtype, scale_dtype"),
+    ("npu_quant_matmul", (I8A, I8B, SCALE), {"x1_dtype": E2M1}, "x1 is float4, whose scales must be of torch_npu.float8_e8m0fnu"),
+    ("npu_quant_matmul", (I8A, I8B, SCALE), {"scale_dtype": E8M0}, "x2 or its scale is Float, and not of the type that its dtype says"),
+    ("npu_quant_matmul", (I8A, I8B, SCALE), {"pertoken_scale": rand(5)}, "pertoken_scale has 5 numbers, expected one for each of"),
+    ("npu_quant_matmul", (E4A, E4B, SCALE), {}, "output_dtype is missing"),
+    ("npu_quant_matmul", (E4A, E4B, SCALE), {"output_dtype": torch.int8}, "output_dtype is Char"),
+    ("npu_quant_matmul", (E4A, E4B[:5], SCALE), {"output_dtype": torch.float16}, "x1 has 6 columns, x2 has 5 rows"),
+    ("npu_quant_matmul", (E4A, E4B, SCALE[:2]), {"output_dtype": torch.float16}, "scale has 2 numbers, expected 1 or"),
+    ("npu_quant_matmul", (E4A, E4B, SCALE), {"output_dtype": torch.float16, "pertoken_scale": rand(5)}, "pertoken_scale has 5 numbers"),
+    ("npu_quant_matmul", (E4A, E4B, torch.ones(1, 4, 2, dtype=torch.uint8)), {"output_dtype": torch.float16, "scale_dtype": E8M0},
+     "must both be of float8_e8m0fnu, or neither"),
+    ("npu_quant_matmul", (E4A, E4B, torch.ones(2, 4, 2, dtype=torch.uint8)), {"output_dtype": torch.float16, "scale_dtype": E8M0,
+     "pertoken_scale": torch.ones(4, 1, 2, dtype=torch.uint8), "pertoken_scale_dtype": E8M0}, "scale has the sizes"),
     ("npu_quant_matmul", (I8A, I8B[:5], SCALE), {}, "x1 has 6 columns, x2 has 5 rows"),
     ("npu_quant_matmul", (I8A, I8B, SCALE), {"output_dtype": torch.float64}, "output_dtype is Double"),
     ("npu_quant_matmul", (I8A, I8B, SCALE), {"group_sizes": [1, 128]}, "group_sizes has 2 elements, expected 3"),
@@ -40,7 +54,18 @@ E8M0, E2M1 = 293, 296  # torch_npu.float8_e8m0fnu, torch_npu.float4_e2m1fn_x2
     ("npu_grouped_matmul", ([i8(10, 16)], [packed(i4(3, 16, 8))]), {"group_list": ENDS, "group_type": 0, "split_item": 2,
      "output_dtype": torch.float16},
      "x of int8 by int4 weights needs scale, and a bias"),
-    ("npu_grouped_matmul", ([ROWS], [EXPERTS]), {"weight_dtype": E2M1}, "does not support weight_dtype"),
+    ("npu_grouped_matmul", ([ROWS], [EXPERTS]), {"scale_dtype": E8M0}, "does not support scale_dtype"),
+    ("npu_grouped_matmul", ([ROWS], [EXPERTS]), {**GROUPS, "weight_dtype": E2M1, "scale": [rand(3, 5)]}, "x is Float, expected float8"),
+    ("npu_grouped_matmul", ([E4ROWS], [E4EXPERTS]), GROUPS, "need one scale"),
+    ("npu_grouped_matmul", ([E4ROWS], [E4EXPERTS]), {**GROUPS, "scale": [rand(3, 5)]}, "output_dtype is missing"),
+    ("npu_grouped_matmul", ([E4ROWS], [E4EXPERTS]), {**GROUPS, "scale": [rand(3, 4)], "output_dtype": torch.float16},
+     "scale has the sizes"),
+    ("npu_grouped_matmul", ([E4ROWS], [E4EXPERTS]), {**GROUPS, "scale": [rand(3, 5)], "per_token_scale": [rand(9)],
+     "output_dtype": torch.float16}, "per_token_scale has the sizes"),
+    ("npu_grouped_matmul", ([E4ROWS], [E4EXPERTS]), {**GROUPS, "scale": [rand(3, 5)], "antiquant_scale": [rand(3, 5)],
+     "output_dtype": torch.float16}, "give the scales of weights as scale"),
+    ("npu_grouped_matmul", ([E4ROWS], [E4EXPERTS[0]]), {**GROUPS, "scale": [rand(3, 5)], "output_dtype": torch.float16},
+     "one weight of three"),
     ("npu_ffn", (ROWS, rand(4, 6), rand(6, 4), "tanh"), {}, 'activation is "tanh"'),
     ("npu_dequant_swiglu_quant", (torch.ones(4, 8, dtype=torch.int32),), {"quant_mode": 1}, "x of int32 needs weight_scale"),
     ("npu_dequant_swiglu_quant", (rand(4, 8),), {"quant_mode": 1, "swiglu_mode": 1}, "does not support swiglu_mode"),

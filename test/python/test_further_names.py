@@ -76,6 +76,46 @@ def test_generators_and_weak_references():
     assert torch_npu._C._npu_getCurrentRawStream(0) == torch.npu.current_stream(0).npu_stream
 
 
+def test_a_stream_is_set_by_its_numbers():
+    before, stream = torch.npu.current_stream(), torch.npu.Stream()
+    torch_npu._C._npu_setStream(stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type)
+    assert torch.npu.current_stream() == stream
+    torch.npu.set_stream(before)
+
+
+def test_options_are_read_back(run):
+    code = """
+import torch, torch_npu
+read = torch_npu._C._npu_getOption
+print(read("ALLOW_INTERNAL_FORMAT"), read("ALLOW_CONV_HF32"), read("ALLOW_MATMUL_HF32"), read("CUBE_MATH_TYPE"), read("ACL_DEBUG_DIR"))
+torch.npu.set_option({"ALLOW_INTERNAL_FORMAT": "enable", "jitCompile": "enable", "CUBE_MATH_TYPE": "3"})
+print(read("ALLOW_INTERNAL_FORMAT"), read("jitCompile"), read("CUBE_MATH_TYPE"))
+torch.npu.config.allow_internal_format = False
+torch.npu.set_compile_mode(jit_compile=False)
+print(read("ALLOW_INTERNAL_FORMAT"), read("jitCompile"))
+try:
+    read("ALLOW_FORMATS")
+except ValueError as error:
+    print("unknown npu option 'ALLOW_FORMATS'; the options are: " in str(error))
+"""
+    process = run(code)
+    assert process.stdout == (
+        "b'disable' b'enable' b'disable' None None\nb'enable' b'enable' b'3'\nb'disable' b'disable'\nTrue\n"), process.stderr
+
+
+def test_patches_are_those_of_the_caller(run):
+    code = """
+import torch, torch_npu
+before = torch.profiler.profile
+torch_npu._apply_patches([])
+assert torch.profiler.profile is before
+torch_npu._apply_patches([["profiler.profile", torch_npu.profiler.profile]])
+print(torch.profiler.profile is torch_npu.profiler.profile)
+"""
+    process = run(code)
+    assert process.stdout == "True\n", process.stderr
+
+
 def test_erased_streams_are_not_waited_for(run):
     code = """
 import torch, torch_npu

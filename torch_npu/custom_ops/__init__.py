@@ -2,8 +2,8 @@
 
 An operator that has an aclnn name is a row of csrc/ops/tables: schema, device kernel, meta function and gradient are C++. What stands
 here has none: a schema in schemas.py and a function of the same name (overload `x.out`: `x_out`) in the family's file, composed from
-ATen operators and registered as CompositeImplicitAutograd; those of atb that have no result, or whose lengths are a tensor's numbers, are for
-tensors of the npu and of meta alone.
+ATen operators and registered as CompositeImplicitAutograd; those of atb that have no result, or whose lengths are a tensor's numbers,
+are for tensors of the npu and of meta alone.
 Functions are imported at their first call.
 """
 

@@ -35,7 +35,7 @@ def _of_queries_and_keys(seqlen, is_causal):
         raise ValueError(f"{_OPERATOR}: seqlen has the shape {tuple(seqlen.shape)}, expected (sequences) or (2, sequences)")
     queries, keys = (_lengths(_OPERATOR, "seqlen", row) for row in (rows[0], rows[-1]))
     if is_causal and queries != keys:
-        raise NotImplementedError(f"{_OPERATOR} does not support mask_type 'mask_type_triu' with a seqlen that differs for queries and keys")
+        raise NotImplementedError(f"{_OPERATOR} does not support mask_type 'mask_type_triu' if seqlen differs for queries and keys")
     return queries, keys
 
 
@@ -78,8 +78,8 @@ def npu_ring_mla_out(q_nope, q_rope, k_nope, k_rope, value, mask, seqlen, head_n
     options = {"atten_mask": _triangle(q_nope), "sparse_mode": 3} if is_causal else {}
     if last := sum(of_keys):
         npu.npu_fused_infer_attention_score.out(
-            q_nope[:used], *(t[:last] for t in (k_nope, value)), query_rope=q_rope[:used], key_rope=k_rope[:last], num_heads=head_num, num_key_value_heads=few,
-            scale=qk_scale, input_layout="TND", actual_seq_lengths=list(accumulate(of_queries)),
+            q_nope[:used], k_nope[:last], value[:last], query_rope=q_rope[:used], key_rope=k_rope[:last], num_heads=head_num,
+            num_key_value_heads=few, scale=qk_scale, input_layout="TND", actual_seq_lengths=list(accumulate(of_queries)),
             actual_seq_lengths_kv=list(accumulate(of_keys)), softmax_lse_flag=True, out=[part, sums], **options,
         )  # fmt: skip
     for end, length, count in zip(accumulate(of_queries), of_queries, of_keys):

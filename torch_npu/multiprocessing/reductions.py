@@ -72,8 +72,10 @@ def rebuild_npu_tensor(
     tensor_cls, tensor_size, tensor_stride, tensor_offset, storage_cls, dtype, storage_device, storage_handle, storage_size_bytes,
     storage_offset_bytes, requires_grad, ref_counter_handle, ref_counter_offset, event_handle, event_sync_required,
 ):
-    """The tensor that reduce_tensor() took apart. A process may do so again: it gets the storage that it has, or maps it anew as long as the
-    sender's program keeps the tensor. Two processes cannot have the same message at a time: the sender counts one receiver for each.
+    """The tensor that reduce_tensor() took apart.
+
+    A process may do so again: it gets the storage that it has, or maps it anew as long as the sender's program keeps the tensor. Two
+    processes cannot have the same message at a time: the sender counts one receiver for each.
 
     storage_cls is the official argument; the storage is torch.UntypedStorage.
     """

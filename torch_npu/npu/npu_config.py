@@ -222,6 +222,35 @@ def set_option(option) -> None:
         _OPTIONS[name][1](value)
 
 
+def _switched(setting: bool) -> str:
+    return "enable" if setting else "disable"
+
+
+# What reads an option; the others are the compiler's, by their number.
+_READ: dict[str, Callable[[], str]] = {
+    "ALLOW_CONV_HF32": lambda: _switched(conv.allow_hf32),
+    "ALLOW_MATMUL_HF32": lambda: _switched(matmul.allow_hf32),
+    "ALLOW_INTERNAL_FORMAT": lambda: _switched(config.allow_internal_format),
+    "MM_BMM_ND_ENABLE": lambda: _switched(get_mm_bmm_format_nd()),
+    "CUBE_MATH_TYPE": lambda: "" if matmul.cube_math_type is None else str(int(matmul.cube_math_type)),
+    "jitCompile": lambda: _C.compile_option(_JIT_COMPILE),
+}
+
+
+def _npu_getOption(name: str) -> bytes | None:  # noqa: N802 (the official name)
+    """torch_npu._C._npu_getOption, which programs call: the value of an option of set_option() that is one of torch_npu's own, in bytes.
+
+    None for an option that has no value, and for those of CANN's compiler, which are only set.
+    """
+    if name not in _OPTIONS:
+        raise ValueError(f"unknown npu option {name!r}; the options are: {', '.join(_OPTIONS)}")
+    read = _READ.get(name)
+    return (read() or "").encode() or None if read else None
+
+
+_C._npu_getOption = _npu_getOption
+
+
 def __getattr__(name: str):
     """The official plugin has these here too; they need this module."""
     from torch_npu.npu import _dump, _further, core_limits

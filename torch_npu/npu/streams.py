@@ -151,6 +151,14 @@ def set_stream(stream: Stream | None) -> None:
         _C.set_stream(stream)
 
 
+def _npu_setStream(stream_id: int = 0, device_index: int = 0, device_type: int = 20) -> None:  # noqa: N802 (the official name)
+    """torch_npu._C._npu_setStream: set_stream() by the numbers of a stream."""
+    set_stream(Stream(stream_id=stream_id, device_index=device_index, device_type=device_type))
+
+
+_C._npu_setStream = _npu_setStream
+
+
 class StreamContext:
     """Context manager that makes a stream current. None changes nothing."""
 

@@ -18,6 +18,8 @@ bool is_stacked(at::TensorList weight) { return weight.size() == 1 && weight[0].
 }  // namespace
 
 c10::SymInt columns_of(const char* op, const Tensor& weight, const c10::SymInt& k) {
+  // Rows of float4 depend on a type that the caller names: GroupedProduct compares them.
+  if (weight.element_size() == 1 && weight.scalar_type() != at::kChar) return weight.sym_size(-1);
   TORCH_CHECK(weight.dim() >= 2, op, ": weight has ", weight.dim(), " dimensions, expected 2 or 3");
   if (weight.scalar_type() != at::kInt) {
     TORCH_CHECK(weight.sym_size(-2) == k, op, ": x has ", k, " columns, weight has ", weight.sym_size(-2), " rows");

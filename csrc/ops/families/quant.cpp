@@ -216,6 +216,10 @@ void check_quant_matmul(const Tensor& x1, const Tensor& x2, const Tensor& scale,
                               " does not support offset with scales of groups");
   TORCH_CHECK(scale.dim() < 2 || scale.sym_size(-2) == 1 || pertoken_scale, op,
               ": scales of groups need pertoken_scale");
+  TORCH_CHECK(!pertoken_scale || pertoken_scale->dim() > 1 || x1.dim() < 2 || pertoken_scale->sym_numel() == 1 ||
+                  pertoken_scale->sym_numel() == x1.sym_size(-2),
+              op, ": pertoken_scale has ", pertoken_scale->sym_numel(), " numbers, expected one for each of ",
+              x1.sym_size(-2), " rows of x1");
 }
 
 void check_matmul_dequant(const char* op, const Tensor& x, const Tensor& weight, const Tensor& weight_scale,

@@ -53,6 +53,159 @@ Stored typed(const Tensor& t, std::optional<int64_t> number) {
   return {in_pairs(type) ? t.contiguous() : t, type};
 }
 
+namespace {
+
+constexpr char kProduct[] = "npu_quant_matmul";
+constexpr int64_t kPacked = 285;  // the official plugin's number
+
+// Along the sum: pairs of float4 lie along it.
+c10::SymInt length(const Quantised& x, int64_t dim) {
+  return x.numbers.sym_size(dim) * (in_pairs(type_in(x.numbers, x.number)) ? 2 : 1);
+}
+
+}  // namespace
+
+StoredList typed_list(const std::optional<at::TensorList>& list, std::optional<int64_t> number, bool turned) {
+  if (!given(list)) return {{}, std::nullopt, true};
+  const auto type = number ? std::optional(type_behind(*number)) : std::nullopt;
+  StoredList stored{list->vec(), type};
+  for (auto& t : stored.tensors)
+    if (in_pairs(type_in(t, number))) t = turned ? t.transpose(-1, -2).contiguous().transpose(-1, -2) : t.contiguous();
+  return stored;
+}
+
+bool GroupedProduct::check(const Grouping& grouping, const std::optional<at::TensorList>& bias,
+                           std::optional<int64_t> output_dtype, bool others) const {
+  const char* op = "npu_grouped_matmul";
+  if (x.empty() || weight.empty()) return false;
+  const auto own = [](const Tensor& t) { return t.is_floating_point() && t.element_size() > 1; };
+  const auto whole = [](const Tensor& t) { return t.scalar_type() == at::kChar || t.scalar_type() == at::kInt; };
+  if (!x_number && !weight_number && (own(x[0]) || whole(x[0])) && (own(weight[0]) || whole(weight[0]))) {
+    refuse(op, {{"scale_dtype", scale_number.has_value()}, {"per_token_scale_dtype", pertoken_number.has_value()}});
+    return false;
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED(!others, op,
+                              " does not support offset, antiquant_scale and antiquant_offset with numbers "
+                              "that are not integers: give the scales of weights as scale");
+  TORCH_CHECK(x.size() == 1 && weight.size() == 1 && x[0].dim() == 2 && weight[0].dim() == 3, op,
+              ": float8 and float4 take one x of two dimensions and one weight of three");
+  TORCH_CHECK(grouping.type == 0 && grouping.split_item >= 2 && grouping.by_tensor, op,
+              ": float8 and float4 take group_type 0, split_item 2 or 3, and a group_list");
+  TORCH_CHECK(given(scale) && scale->size() == 1, op, ": float8 and float4 need one scale");
+  TORCH_CHECK(!given(pertoken) || pertoken->size() == 1, op, ": per_token_scale has ", pertoken->size(),
+              " tensors, expected 1");
+  const Quantised rows{"x", x[0], x_number, given(pertoken) ? std::optional((*pertoken)[0]) : std::nullopt,
+                       pertoken_number};
+  const Quantised columns{"weight", weight[0], weight_number, (*scale)[0], scale_number};
+  for (const auto* each : {&rows, &columns}) {
+    const auto type = type_in(each->numbers, each->number);
+    TORCH_CHECK(in_bytes(type) || type == ACL_FLOAT4_E2M1, op, ": ", each->name, " is ", each->numbers.scalar_type(),
+                ", expected float8_e4m3fn or float8_e5m2, or bytes with ", each->name,
+                "_dtype=torch_npu.float4_e2m1fn_x2 or torch_npu.hifloat8");
+    TORCH_CHECK(type != ACL_FLOAT4_E2M1 || is_mx(*each), op, ": ", each->name,
+                " is float4, whose scales must be of torch_npu.float8_e8m0fnu");
+  }
+  const auto m = x[0].sym_size(0), k = length(rows, -1), groups = weight[0].sym_size(0), n = weight[0].sym_size(2);
+  TORCH_CHECK(length(columns, -2) == k, op, ": x has ", k, " columns, weight has ", length(columns, -2), " rows",
+              in_pairs(type_in(weight[0], weight_number))
+                  ? " of numbers whose pairs lie along them, as in a transposed view"
+                  : "");
+  TORCH_CHECK(output_dtype, op, ": output_dtype is missing, expected torch.float16, torch.bfloat16 or torch.float32");
+  type_of(op, "output_dtype", output_dtype, at::kBFloat16, {at::kHalf, at::kBFloat16, at::kFloat});
+  if (given(bias)) check_sizes(op, "bias", "", (*bias)[0], {groups, n});
+  if (check_scales(op, rows, columns)) {
+    check_sizes(op, "per_token_scale", "", *rows.scale, {m, up(k, 64), 2});
+    check_sizes(op, "scale", "", *columns.scale, {groups, up(k, 64), n, 2});
+  } else {
+    TORCH_CHECK(columns.scale->dim() == 2 && columns.scale->sym_size(0) == groups &&
+                    (columns.scale->sym_size(1) == n || columns.scale->sym_size(1) == 1),
+                op, ": scale has the sizes ", columns.scale->sym_sizes(), ", expected [", groups, ", ", n, "] or [",
+                groups, ", 1]");
+    if (rows.scale) check_sizes(op, "per_token_scale", "", *rows.scale, {m});
+  }
+  return true;
+}
+
+bool QuantProduct::is_integral() const {
+  const auto own = x1.numbers.scalar_type();
+  if (!x1.number || *x1.number == kPacked) return own == at::kChar || own == at::kInt;
+  const auto type = type_behind(*x1.number);
+  return type == ACL_INT8 || type == ACL_INT32 || type == ACL_INT4;
+}
+
+void QuantProduct::check(const std::optional<Tensor>& offset, const std::optional<Tensor>& bias) const {
+  if (is_integral()) {
+    for (const auto* x : {&x1, &x2})
+      for (const auto& [t, number] :
+           {std::pair{std::optional(x->numbers), x->number}, std::pair{x->scale, x->scale_number}})
+        TORCH_CHECK(!t || !number || *number == kPacked || type_behind(*number) == acl_type(t->scalar_type()), kProduct,
+                    ": ", x->name, " or its scale is ", t->scalar_type(), ", and not of the type that its dtype says");
+    check_quant_matmul(x1.numbers, x2.numbers, *x2.scale, offset, x1.scale);
+    return;
+  }
+  for (const auto* x : {&x1, &x2}) {
+    TORCH_CHECK(x->numbers.dim() >= 2, kProduct, ": ", x->name, " has ", x->numbers.dim(),
+                " dimensions, expected 2 or more");
+    const auto type = type_in(x->numbers, x->number);
+    TORCH_CHECK(in_bytes(type) || type == ACL_FLOAT4_E2M1, kProduct, ": ", x->name, " is ", x->numbers.scalar_type(),
+                ", expected int8, float8_e4m3fn or float8_e5m2, or bytes with ", x->name,
+                "_dtype=torch_npu.float4_e2m1fn_x2 or torch_npu.hifloat8");
+    TORCH_CHECK(type != ACL_FLOAT4_E2M1 || is_mx(*x), kProduct, ": ", x->name,
+                " is float4, whose scales must be of torch_npu.float8_e8m0fnu");
+  }
+  const auto k = length(x1, -1), n = x2.numbers.sym_size(-1);
+  TORCH_CHECK(length(x2, -2) == k, kProduct, ": x1 has ", k, " columns, x2 has ", length(x2, -2), " rows",
+              in_pairs(type_in(x2.numbers, x2.number))
+                  ? " of numbers whose pairs lie along them, as in a transposed view"
+                  : "");
+  TORCH_CHECK_NOT_IMPLEMENTED(!offset, kProduct, " does not support offset with numbers that are not integers");
+  TORCH_CHECK(!bias || bias->sym_size(-1) == n, kProduct, ": bias has ", bias->sym_size(-1), " columns, expected ", n);
+  if (!check_scales(kProduct, x1, x2)) {
+    TORCH_CHECK(x2.scale->dim() > 1 || x2.scale->sym_numel() == 1 || x2.scale->sym_numel() == n, kProduct,
+                ": scale has ", x2.scale->sym_numel(), " numbers, expected 1 or ", n);
+    const auto m = x1.numbers.sym_size(-2);
+    TORCH_CHECK(!x1.scale || x1.scale->dim() > 1 || x1.scale->sym_numel() == 1 || x1.scale->sym_numel() == m, kProduct,
+                ": pertoken_scale has ", x1.scale->sym_numel(), " numbers, expected 1 or ", m);
+    return;
+  }
+  auto rows = results::dims(x1.numbers), columns = results::dims(x2.numbers);
+  rows.back() = up(k, 64), rows.push_back(2);
+  columns[columns.size() - 2] = up(k, 64), columns.push_back(2);
+  check_sizes(kProduct, "pertoken_scale", "", *x1.scale, rows), check_sizes(kProduct, "scale", "", *x2.scale, columns);
+}
+
+results::Dims QuantProduct::sizes() const {
+  if (is_integral()) return product_sizes(kProduct, x1.numbers, x2.numbers);
+  const auto before = [](const Tensor& t) { return t.sym_sizes().slice(0, t.dim() - 2); };
+  results::Dims sizes = results::dims(at::infer_size_symdimvector(before(x1.numbers), before(x2.numbers)));
+  sizes.push_back(x1.numbers.sym_size(-2));
+  sizes.push_back(x2.numbers.sym_size(-1));
+  return sizes;
+}
+
+at::ScalarType QuantProduct::type(std::optional<int64_t> output_dtype) const {
+  if (is_integral()) return matmul_type(output_dtype);
+  TORCH_CHECK(output_dtype, kProduct,
+              ": output_dtype is missing, expected torch.float16, torch.bfloat16 or torch.float32");
+  return type_of(kProduct, "output_dtype", output_dtype, at::kBFloat16, {at::kHalf, at::kBFloat16, at::kFloat});
+}
+
+void QuantProduct::launch(const std::optional<Tensor>& offset, const std::optional<Tensor>& bias,
+                          const Tensor& out) const {
+  const auto none = results::make(out, results::none(out));
+  const auto scale = is_mx(x2) ? *x2.scale : matmul_scale(*x2.scale, offset, x1.scale, out.scalar_type());
+  if (is_integral()) {
+    NPU_EXEC(aclnnQuantMatmulV5, x1.numbers, x2.numbers, x1.scale, scale, nullptr, none, offset, none, bias, false,
+             false, groups, out);
+    return;
+  }
+  Stored columns{x2.numbers, type_in(x2.numbers, x2.number)};
+  if (in_pairs(columns.type)) columns.tensor = x2.numbers.transpose(-1, -2).contiguous().transpose(-1, -2);
+  NPU_EXEC(aclnnQuantMatmulV5, typed(x1.numbers, x1.number), columns, typed(x1.scale, x1.scale_number),
+           typed(scale, is_mx(x2) ? x2.scale_number : std::nullopt), nullptr, none, nullptr, none, bias, false, false,
+           groups, out);
+}
+
 void check_add_quant(const char* op, const Tensor& input, const Quantised& x1, const Quantised& x2,
                      const std::optional<Tensor>& group_list, int64_t list_type) {
   check_numbers(op, x1, 2), check_numbers(op, x2, 2);

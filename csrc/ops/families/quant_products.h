@@ -15,6 +15,9 @@ inline Stored typed(const std::optional<Tensor>& t, std::optional<int64_t> numbe
   return t ? typed(*t, number) : Stored{Tensor(), ACL_FLOAT};
 }
 
+// `list` as that type; `turned`: matrices whose pairs of numbers lie along their rows.
+StoredList typed_list(const std::optional<at::TensorList>& list, std::optional<int64_t> number, bool turned = false);
+
 // A matrix with the scale of its numbers.
 struct Quantised {
   const char* name;
@@ -22,6 +25,29 @@ struct Quantised {
   std::optional<int64_t> number;  // of the type
   std::optional<Tensor> scale;
   std::optional<int64_t> scale_number;
+};
+
+// npu_quant_matmul: x1 x2, each number times its scale. int8 and int4, whose scales are those of rows, columns or
+// blocks, or float8, hifloat8 and float4, whose scales may be MX pairs along the sum.
+struct QuantProduct {
+  Quantised x1, x2;
+  int64_t groups;
+
+  bool is_integral() const;
+  void check(const std::optional<Tensor>& offset, const std::optional<Tensor>& bias) const;
+  results::Dims sizes() const;
+  at::ScalarType type(std::optional<int64_t> output_dtype) const;
+  void launch(const std::optional<Tensor>& offset, const std::optional<Tensor>& bias, const Tensor& out) const;
+};
+
+// npu_grouped_matmul of float8, hifloat8 and float4 numbers: rows of one x by stacked weights. False for other numbers.
+struct GroupedProduct {
+  at::TensorList x, weight;
+  std::optional<at::TensorList> scale, pertoken;
+  std::optional<int64_t> x_number, weight_number, scale_number, pertoken_number;
+
+  bool check(const Grouping& grouping, const std::optional<at::TensorList>& bias, std::optional<int64_t> output_dtype,
+             bool others) const;
 };
 
 // input += x1 x2, with a scale for each matrix or each column of x2, or with MX scales along the sum. The sum is in

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "kernels/engine/bounds.h"
+#include "kernels/families/quant_products.h"
 
 namespace softnpu::kernels {
 
@@ -48,6 +49,19 @@ Tensor spread(const Tensor& scale, int64_t rows, int64_t columns, int64_t row_bl
     return longer.narrow(dim, 0, length);
   };
   return repeated(repeated(wide(scale), -2, rows, row_block), -1, columns, column_block);
+}
+
+// float32 of float8, hifloat8 and float4 numbers: with MX scales, scales of blocks, or a scale for each row and column.
+Tensor float_product(const Tensor& a, const Tensor& b, const Maybe& pertoken, const Tensor& scale, int64_t group_size) {
+  if (is_mx(scale)) return quant_product(a, b, pertoken, scale);
+  if (pertoken && pertoken->dim() >= 2 && scale.dim() >= 2) {
+    const int64_t rows = group_size >> 32 & 0xFFFF, columns = group_size >> 16 & 0xFFFF, sum = group_size & 0xFFFF;
+    const int64_t k = a.size(-1);
+    return at::matmul(numbers_of(a) * spread(*pertoken, a.size(-2), k, rows, pertoken->size(-1) == 1 ? 0 : sum),
+                      numbers_of(b) * spread(scale, k, b.size(-1), sum, columns));
+  }
+  const auto result = at::matmul(numbers_of(a), numbers_of(b)) * scale_of(scale);
+  return pertoken ? result * wide(*pertoken).reshape({-1, 1}) : result;
 }
 
 // Scales of groups of rows of a weight, or of its columns only.
@@ -103,6 +117,10 @@ Tensor activated(const Tensor& x, int64_t type) {
 Tensor group_product(const Tensor& x, int64_t i, bool stacked, const Grouped& g, const Maybe& pertoken) {
   const auto weight = *part(g.weight, i, stacked);
   const auto bias = part(g.bias, i, stacked), scale = part(g.scale, i, stacked);
+  if (!integral(x) && x.element_size() == 1) {
+    const auto result = float_product(x, weight, pertoken, needed(scale, "scale"), 0);
+    return bias ? result + wide(*bias) : result;
+  }
   const auto numbers = activations(x);
   if (integral(x)) {
     if (x.scalar_type() == at::kChar && weight.scalar_type() == at::kInt && scale)
@@ -160,6 +178,11 @@ Tensor layer(const Tensor& x, const Expert& e, int64_t expert) {
 
 void quant_matmul(Tensor& out, const Tensor& x1, const Tensor& x2, const Maybe& pertoken, const Tensor& scale,
                   const Maybe& offset, const Maybe& bias, bool transpose1, bool transpose2, int64_t group_size) {
+  if (!integral(x1)) {
+    const auto result = float_product(transpose1 ? x1.transpose(-1, -2) : x1, transpose2 ? x2.transpose(-1, -2) : x2,
+                                      pertoken, scale, group_size);
+    return void(out.copy_(bias ? result + wide(*bias) : result));
+  }
   const auto a = activations(transpose1 ? x1.transpose(-1, -2) : x1);
   const int64_t m = a.size(-2), k = a.size(-1);
   const auto b = integers(transpose2 ? x2.transpose(-1, -2) : x2, k);
@@ -270,8 +293,8 @@ void grouped_matmul(List& out, const Grouped& g, const Maybe& group_list, int64_
       const int64_t rows = end - begin;
       const auto to = out.size() == 1 ? out[0].narrow(0, begin, rows) : out.at(i);
       if (rows == 0 || i >= count) continue;
-      const auto pertoken =
-          g.per_token_scale.empty() ? Maybe() : Maybe(g.per_token_scale[0].flatten().narrow(0, begin, rows));
+      const auto of_rows = [&](const Tensor& t) { return (is_mx(t) ? t : t.flatten()).narrow(0, begin, rows); };
+      const auto pertoken = g.per_token_scale.empty() ? Maybe() : Maybe(of_rows(g.per_token_scale[0]));
       finish(to, group_product(x.narrow(0, begin, rows), i, stacked, g, pertoken));
     }
     return;

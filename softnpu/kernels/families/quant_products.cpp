@@ -163,6 +163,20 @@ void quant_pair(const Tensor& x1, const Tensor& x2, const Optional& x1_scale, co
        "x2_scale has no row of 1 or n numbers for each group");
 }
 
+void matmul_scales(const Tensor& x1, const Tensor& x2, const Optional& x1_scale, const Tensor& x2_scale) {
+  if (x1.scalar_type() == at::kChar || x1.scalar_type() == at::kInt) return;
+  const auto in_pairs = [](const Tensor& t) { return t.scalar_type() == at::ScalarType::Float4_e2m1fn_x2; };
+  if (!in_pairs(x1) && !in_pairs(x2)) numbers_and_scales(x1, x2, x1_scale, x2_scale);
+  that((in_bytes(x1) || in_pairs(x1)) && (in_bytes(x2) || in_pairs(x2)), "x1 and x2 are not of float8 or float4");
+  that(is_mx(x1_scale) == is_mx(x2_scale), "x1_scale and x2_scale are not both of float8_e8m0, or neither");
+  if (!is_mx(x2_scale)) return that(!in_pairs(x1) && !in_pairs(x2), "float4 needs scales of float8_e8m0");
+  const int64_t pairs = up(x1.size(-1) * (in_pairs(x1) ? 2 : 1), kPair);
+  auto rows = x1.sizes().vec(), columns = x2.sizes().vec();
+  rows.back() = pairs, rows.push_back(2);
+  columns[columns.size() - 2] = pairs, columns.push_back(2);
+  shape(x1_scale, "x1_scale", rows), shape(x2_scale, "x2_scale", columns);
+}
+
 void dual_level(const Tensor& x1, const Tensor& x2, const Tensor& x1_level0, const Tensor& x2_level0,
                 const Tensor& x1_level1, const Tensor& x2_level1) {
   for (const auto* t : {&x1, &x2})

@@ -38,6 +38,8 @@ namespace require {
 
 void quant_pair(const Tensor& x1, const Tensor& x2, const Optional& x1_scale, const Tensor& x2_scale,
                 std::optional<int64_t> groups);
+// Of numbers that are not integers: types and scales that belong together, MX scales for blocks along the sum.
+void matmul_scales(const Tensor& x1, const Tensor& x2, const Optional& x1_scale, const Tensor& x2_scale);
 void dual_level(const Tensor& x1, const Tensor& x2, const Tensor& x1_level0, const Tensor& x2_level0,
                 const Tensor& x1_level1, const Tensor& x2_level1);
 void kronecker(const Tensor& x, const Tensor& p1, const Tensor& p2, const Tensor& out, const Tensor& scale);
