@@ -131,6 +131,16 @@ x.to(torch.float8_e5m2).clone()
 torch.stack([x.to(torch.float8_e4m3fn)] * 2)
 torch.stack([x.to(torch.float8_e5m2)] * 2)
 x.to(torch.float8_e4m3fn).float()""".splitlines()
+SYNCHRONISED = """torch.batch_norm_stats(x.{0}(), 1e-5)
+torch.batch_norm_elemt(x.{0}(), v, v, v, v, 1e-5)
+torch.batch_norm_elemt(x.{0}(), None, None, v, v, 1e-5)
+torch.batch_norm_gather_stats_with_counts(x.{0}(), x, x, None, None, 0.1, 1e-5, v)
+torch.batch_norm_gather_stats_with_counts(x.{0}(), x, x, v.clone(), v.clone(), 0.1, 1e-5, v)
+torch.batch_norm_backward_reduce(x.{0}(), x.{0}(), v, v, v, True, True, True)
+torch.batch_norm_backward_reduce(x.{0}(), x.{0}(), v, v, None, True, False, False)
+torch.batch_norm_backward_elemt(x.{0}(), x.{0}(), v, v, v, v, v, i[0].int())
+torch.batch_norm_backward_elemt(x.{0}(), x.{0}(), v, v, None, v, v, i[0].int())""".splitlines()
+EXPRESSIONS += [expression.format(dtype) for expression in SYNCHRONISED for dtype in ("float", "half", "bfloat16")]
 PADS = ("reflect", "replicate", "constant")
 IMAGES = {f"pad {mode}": lambda x, mode=mode: F.pad(x, (1, 2) * (x.dim() - 2), mode=mode) for mode in PADS}
 IMAGES |= {"batch_norm": lambda x: F.batch_norm(x, None, None, training=True), "dropout": lambda x: F.dropout(x, 0.5),

@@ -16,7 +16,7 @@ FILES = {
     "custom_ops": "test_atb test_atb_attention test_attention test_boxes test_caches test_few_rows test_gradients test_memory_ops test_mhc "
                   "test_moe test_row_loops test_sparse_attention test_vectors",
     "ops": "test_composed test_convolutions test_foreach test_layouts test_matmul test_out_arguments test_overlap test_repeated_reductions "
-           "test_special test_triangular test_whole_losses",
+           "test_special test_sync_batch_norm test_triangular test_whole_losses",
     "contrib": "test_functions test_gradients_and_shapes test_modules",
 }
 
