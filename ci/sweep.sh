@@ -18,7 +18,7 @@
 #               with ACLNN_CACHE_LIMIT=10000 how both use the executor cache
 #   official    the checks of test/official that take long for CI: four ranks, every collective with every type, compilation, environments
 #   official-opinfo  torch's OpInfo database through the official wheel against the CPU: counts, and every failure with its reason; [NAME...]
-#   vocabulary  records the official client over all programs and types, and writes tools/calls/vocabulary.json
+#   vocabulary  records the official client over all programs, types and tests, and writes tools/calls/vocabulary.json
 #   vocabulary-suite  the tests (all of the adapter's unless told) on a folder that looks like CANN; every form of a call is held against it
 #   hostile     the tests on a softnpu that refuses what a card may not survive and changes what it leaves open (ci/hostile.sh)
 #   mutants     small mistakes in torch_npu/ and the kernel tables, one at a time: their tests must fail; 165, --count N --seed S --paths ...
@@ -114,10 +114,11 @@ case "$sweep" in
     bash ci/official.sh --opinfo "$@" ;;
   vocabulary)
     CALLS_CLIENTS=official CALLS_SAMPLES=40 SOFTNPU_RECORD_ONCE=1 bash ci/calls.sh build/sweep/vocabulary --kinds all --types all "$@"
-    python3 tools/calls/vocabulary.py make build/sweep/vocabulary/official.jsonl ;;
+    CALLS_CLIENTS=official SOFTNPU_RECORD_ONCE=1 bash ci/calls.sh build/sweep/vocabulary/tests --kinds test
+    python3 tools/calls/vocabulary.py make build/sweep/vocabulary/{,tests/}official.jsonl ;;
   vocabulary-suite)
     [ $# -gt 0 ] || set -- "${suite[@]}"
-    # Here those that ask for softnpu fail.
+    # Tests that ask for softnpu, or forbid what only the CPU computes here, fail: code 1 of pytest. What they have sent is judged.
     CALLS_CLIENTS=suite bash ci/calls.sh build/sweep/vocabulary "$@" || [ $? = 1 ]
     python3 tools/calls/vocabulary.py check build/sweep/vocabulary/suite/*.jsonl ;;
   hostile)

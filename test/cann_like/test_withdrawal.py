@@ -162,9 +162,20 @@ doubles = counts()
 reset()
 torch.testing.assert_close(on('npu', torch.float32), on('cpu', torch.float32), rtol=1e-4, atol=1e-4)
 result = [doubles, counts()]""")
-    assert {name.removeprefix("aten::").partition(".")[0] for name, _ in doubles} == {
+    assert {name.removeprefix("aten::").partition(".")[0] for name in doubles} == {
         "_linalg_svd", "upsample_bilinear2d", "upsample_bilinear2d_backward", "adaptive_max_pool3d", "adaptive_max_pool3d_backward"}
     assert not floats
+
+
+def test_scatter_with_a_reduction_is_computed_on_the_cpu(cann):
+    """The client's operator was seen to replace values only."""
+    equal, counted = run(cann, """
+def on(device):
+    x, index = torch.arange(6.0).view(2, 3).to(device), torch.tensor([[1, 0, 1]], device=device)
+    place = x.clone().scatter_(0, index, 2.5, reduce='multiply')
+    return [t.cpu().tolist() for t in (x.scatter(0, index, x + 1, reduce='add'), place, x.scatter(0, index, x + 1))]
+result = [on('npu') == on('cpu'), sorted(torch_npu.utils.fallback_counts())]""")
+    assert equal and counted == ["aten::scatter.reduce", "aten::scatter_.value_reduce"]
 
 
 def test_an_error_says_that_it_is_the_types_that_go_to_the_cpu(cann):

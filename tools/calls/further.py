@@ -8,8 +8,8 @@ import sys
 from functools import partial
 from itertools import product
 from pathlib import Path
-from unittest.mock import MagicMock
 
+import tests
 import torch
 import torch.nn.functional as F
 from programs import LAYOUTS, record, to_npu
@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "test/ops"))
-sys.modules.setdefault("pytest", MagicMock())  # of the tests only their lists are used
+tests.install()
 
 import test_called_names  # noqa: E402
 import test_options  # noqa: E402
@@ -107,6 +107,40 @@ def images(name, function):
     return every(partial(gradients, f"{name} {i}", function, x) for i, x in enumerate(given))
 
 
+# On x, i, b and v of test_called_names.py.
+EXPRESSIONS = """torch.randperm(5, device='npu')
+F.relu_(x.clone())
+x.index_put((None, i[0] - 1), v[0])
+x.index_put((i[0] - 1, None), v, accumulate=True)
+torch.range(1, 5, 2, device='npu')
+torch.sum(x.half(), 0, dtype=torch.float64)
+torch.sum(x.bfloat16(), 0, dtype=torch.float64)
+F.conv2d(x.expand(1, 2, 2, 2).contiguous(), torch.ones(2, 1, 1, 1).npu(), v, groups=2)
+F.conv2d(x.expand(1, 2, 2, 2).half(), torch.ones(2, 1, 1, 1).npu().half(), v.half(), groups=2)
+F.conv2d(x.expand(1, 2, 2, 2).bfloat16(), torch.ones(2, 1, 1, 1).npu().bfloat16(), v.bfloat16(), groups=2)
+torch.conv_tbc(x[None].half(), x[None].half(), v.half())
+torch.conv_tbc(x[None].bfloat16(), x[None].bfloat16(), v.bfloat16())
+torch.searchsorted(torch.stack([v, v], 1)[:, 0], 1.5)
+torch.dist(x.t(), x.t() + 1, 3)
+torch.stack([v] * 100)
+torch.clamp(i, max=2)
+x.scatter_(0, i * 0, True)
+x.t().uniform_()
+x.to(torch.float8_e4m3fn).clone()
+x.to(torch.float8_e5m2).clone()
+torch.stack([x.to(torch.float8_e4m3fn)] * 2)
+torch.stack([x.to(torch.float8_e5m2)] * 2)
+x.to(torch.float8_e4m3fn).float()""".splitlines()
+SYNCHRONISED = """torch.batch_norm_stats(x.{0}(), 1e-5)
+torch.batch_norm_elemt(x.{0}(), v, v, v, v, 1e-5)
+torch.batch_norm_elemt(x.{0}(), None, None, v, v, 1e-5)
+torch.batch_norm_gather_stats_with_counts(x.{0}(), x, x, None, None, 0.1, 1e-5, v)
+torch.batch_norm_gather_stats_with_counts(x.{0}(), x, x, v.clone(), v.clone(), 0.1, 1e-5, v)
+torch.batch_norm_backward_reduce(x.{0}(), x.{0}(), v, v, v, True, True, True)
+torch.batch_norm_backward_reduce(x.{0}(), x.{0}(), v, v, None, True, False, False)
+torch.batch_norm_backward_elemt(x.{0}(), x.{0}(), v, v, v, v, v, i[0].int())
+torch.batch_norm_backward_elemt(x.{0}(), x.{0}(), v, v, None, v, v, i[0].int())""".splitlines()
+EXPRESSIONS += [expression.format(dtype) for expression in SYNCHRONISED for dtype in ("float", "half", "bfloat16")]
 PADS = ("reflect", "replicate", "constant")
 IMAGES = {f"pad {mode}": lambda x, mode=mode: F.pad(x, (1, 2) * (x.dim() - 2), mode=mode) for mode in PADS}
 IMAGES |= {"batch_norm": lambda x: F.batch_norm(x, None, None, training=True), "dropout": lambda x: F.dropout(x, 0.5),
@@ -146,7 +180,7 @@ LISTS = sorted({name.removeprefix("_foreach_").rstrip("_") for name in dir(torch
 CONVOLUTIONS = list(product((1, 2, 3), (torch.float32, torch.float16, torch.bfloat16, torch.float64), (False, True)))
 MODES = [("linear", False), *product(("bilinear", "bicubic"), (False, True)), ("trilinear", False)]
 PROGRAMS = {f"option {i}": partial(option, call) for i, call in enumerate(test_options.CALLS)}
-PROGRAMS |= {f"called {i}": partial(called, expression) for i, expression in enumerate(test_called_names.EXPECTED)}
+PROGRAMS |= {f"called {i}": partial(called, expression) for i, expression in enumerate([*test_called_names.EXPECTED, *EXPRESSIONS])}
 PROGRAMS |= {f"convolution {i}": partial(convolutions, *options) for i, options in enumerate(CONVOLUTIONS)}
 PROGRAMS |= {f"elementwise {name}": partial(elementwise, name) for name in ELEMENTWISE}
 PROGRAMS |= {f"images {name}": partial(images, name, function) for name, function in IMAGES.items()}

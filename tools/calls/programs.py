@@ -3,10 +3,11 @@ the cases of custom operators, collectives, and training steps.
 
 Usage: python programs.py FIRST NAME...: from number FIRST on. record.py does it, once for each client. A name is one of
     model:NAME[:amp]    op:NAME:TYPE[:LAYOUT]    foreach:NAME:TYPE[:LAYOUT]    module:NAME    optimiser:NAME[:TYPE]    custom:NAME
-    ranks:TYPE    mixed:NAME    further:NAME
+    ranks:TYPE    mixed:NAME    further:NAME    test:FILE:FUNCTION
 LAYOUT is strided, inputs and gradients with gaps between their elements, or transposed, with their elements in another order; outputs are
 given, too, and in place. mixed: mixed.py, operands of two types. further: further.py, programs that the tests have beside those databases.
-       python programs.py --list KINDS TYPES: the names of some kinds (strided and transposed are two of them), or of all.
+test: tests.py, the tests themselves.
+       python programs.py --list KINDS TYPES: the names of some kinds (strided and transposed are two of them), or of all but tests.
 Every part of a program stands between two marks of the recording, "B program|sample|phase" and "E ok" or "E <error>".
 """
 
@@ -305,8 +306,15 @@ def run_further(name):
     return further.run(name)
 
 
+def run_test(path, name):
+    import tests
+
+    return tests.run(path, name)
+
+
 KINDS = {"model": run_model, "op": run_operator, "foreach": run_foreach, "module": run_module, "optimiser": run_optimiser,
-         "custom": run_custom, "ranks": run_ranks, "mixed": run_mixed, "further": run_further}
+         "custom": run_custom, "ranks": run_ranks, "mixed": run_mixed, "further": run_further,
+         "test": run_test}
 TYPES = "float32 float16 bfloat16 float64 int64 int32 int16 int8 uint8 bool complex64 complex128".split()
 
 
@@ -314,6 +322,7 @@ def listed(kinds, types):
     import custom_ops
     import further
     import mixed
+    import tests
     from torch.testing._internal.common_methods_invocations import op_db
     from torch.testing._internal.common_modules import module_db
     from torch.testing._internal.common_optimizers import optim_db
@@ -331,7 +340,8 @@ def listed(kinds, types):
              "module": [f"module:{m.name}" for m in module_db], "optimiser": [f"optimiser:{o.optim_cls.__name__}" for o in optim_db]
              + [f"optimiser:{o.optim_cls.__name__}:{t}" for o in optim_db if "fused" in o.supported_impls for t in floating],
              "custom": sorted({f"custom:{case.op}" for case in custom_ops.cases()}), "ranks": [f"ranks:{t}" for t in types],
-             "mixed": [f"mixed:{name}" for name in mixed.FUNCTIONS], "further": [f"further:{name}" for name in further.PROGRAMS]}
+             "mixed": [f"mixed:{name}" for name in mixed.FUNCTIONS], "further": [f"further:{name}" for name in further.PROGRAMS],
+             "test": [f"test:{name}" for name in tests.names()] if "test" in kinds else []}
     return [name for kind in kinds or found for name in found[kind]]
 
 

@@ -142,7 +142,8 @@ def read_additions() -> list[dict]:
 
 
 def addition_for(name: str, what: str, additions: list[dict]) -> dict | None:
-    return next((a for a in additions if fnmatchcase(name, a["name"]) and fnmatchcase(what, a["what"])), None)
+    """A row has one pattern of names, or several with spaces between them."""
+    return next((a for a in additions if any(fnmatchcase(name, n) for n in a["name"].split()) and fnmatchcase(what, a["what"])), None)
 
 
 def check(files: list[Path], everything: bool) -> int:
