@@ -197,7 +197,8 @@ def experts():
     x, w = rand(9, 40).to(torch.float8_e4m3fn), rand(3, 40, 6).to(torch.float8_e4m3fn)
     ends = {"group_list": torch.tensor([3, 3, 9]), "output_dtype": torch.float32}
     rows = {"scale": [rand(3, 6)], "per_token_scale": [rand(9)], "bias": [rand(3, 6)]}
-    yield Case("npu_grouped_matmul", ([x], [w]), grouped_product, {**rows, **joined, **ends}, label="float8 with scales of rows and columns")
+    yield Case("npu_grouped_matmul", ([x], [w]), grouped_product, {**rows, **joined, **ends},
+               label="float8 with scales of rows and columns")
     yield Case("npu_grouped_matmul", ([hif8(9, 24)], [hif8(3, 24, 6)]), grouped_product, {"scale": [rand(3, 1)], "x_dtype": HIF8,
                "weight_dtype": HIF8, **joined, **ends}, label="hifloat8 with scales of experts")
 

@@ -124,6 +124,11 @@ def test_paged_attention_in_one_launch(dtype, tolerance):
         torch.npu.synchronize()
     assert (counted.tasks, counted.d2h_copies, counted.h2d_copies) == (1, 0, 0)
     torch.testing.assert_close(arguments["out"].cpu().float(), paged_reference(), rtol=tolerance, atol=tolerance)
+    flat = torch.empty_like(query).view(3, -1)
+    torch_npu._npu_paged_attention(**arguments | {"query": query.view(3, -1), "out": flat})
+    assert torch.equal(flat.view_as(query), arguments["out"])
+    with pytest.raises(ValueError, match="out has the shape .3, 31., expected .tokens, 4 heads, size."):
+        torch_npu._npu_paged_attention(**arguments | {"out": flat[:, 1:]})
     second = torch.ops.atb._npu_paged_attention_v2(
         query,
         keys,

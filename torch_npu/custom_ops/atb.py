@@ -8,7 +8,7 @@ from itertools import accumulate
 import torch
 
 from torch_npu.custom_ops import refuse
-from torch_npu.custom_ops.atb_attention import attend, attend_one_token
+from torch_npu.custom_ops.atb_attention import _apart, attend, attend_one_token
 
 npu = torch.ops.npu
 
@@ -40,7 +40,8 @@ def npu_paged_cache_load(key_cache, value_cache, block_table, context_lens, *, s
 
 
 def _paged_attention(query, key_cache, value_cache, num_kv_heads, num_heads, scale_value, block_table, lengths, out):
-    """One token of each sequence, [tokens, heads, size], against caches [blocks, tokens of a block, heads, size]."""
+    """One token of each sequence, [tokens, heads, size] or in a row, against caches [blocks, tokens of a block, heads, size]."""
+    query, out = (_apart("_npu_paged_attention", name, t, num_heads) for name, t in (("query", query), ("out", out)))
     caches = (key_cache.flatten(2), value_cache.flatten(2))
     attend_one_token(query, *caches, num_heads, num_kv_heads, scale_value, block_table, key_cache.shape[1], lengths, out)
 
