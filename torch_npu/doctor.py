@@ -43,7 +43,15 @@ def findings() -> Iterator[Finding]:
         try:
             yield from (Finding(topic, *rest) for rest in check())
         except Exception as error:  # a doctor does not fall ill
-            yield Finding(topic, "bad", f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}")
+            yield Finding(topic, "bad", f"{type(error).__name__}: {_said(error)}")
+
+
+def _said(error: Exception) -> str:
+    """The first line; of the card's errors those below too, which say what it is about, but for the one for log searches."""
+    import torch
+
+    lines = [line for line in str(error).strip().splitlines() if not line.startswith("[ERROR]")]
+    return " ".join(lines if isinstance(error, torch.AcceleratorError) else lines[:1])
 
 
 def _versions():
@@ -133,9 +141,11 @@ def _variables():
 def _computes():
     import torch
 
-    from torch_npu import npu
+    from torch_npu import _C, npu
 
     if not npu.is_available():
+        if not _C.why_unavailable():
+            npu.init()  # says why
         yield "bad", "there is no card", "see what stands above"
         return
     torch.manual_seed(0)

@@ -185,6 +185,12 @@ def main(arguments: list[str] | None = None) -> int:
     if (options.type is None) != (options.id is None):
         parser.error("-t and -i belong together: npu-smi info -t usages -i 0")
     found = cards()
+    if not found:
+        try:
+            torch_npu.npu.init()  # says why
+        except RuntimeError as error:
+            print(f"npu-smi: {str(error).strip().splitlines()[0]}", file=sys.stderr)
+            return 1
     if options.id is not None:
         if not 0 <= options.id < len(found):
             parser.error(f"there is no NPU {options.id}: there are {len(found)}, from 0")

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from torch_npu import doctor
 
 
@@ -30,6 +32,15 @@ def test_what_is_wrong_has_a_cure():
     assert process.returncode == 0, process.stdout + process.stderr
     assert "nothing reads SOFTNPU_MEMROY\n       -> did you mean SOFTNPU_MEMORY?" in process.stdout
     assert "GOMP_CPU_AFFINITY=0" in process.stdout and "because TORCH_NPU_RUNTIME=soft" in process.stdout
+
+
+@pytest.mark.parametrize(("variable", "text", "reason"), [
+    ("SOFTNPU_DEVICES", "x", "SOFTNPU_DEVICES='x' makes no sense"), ("ASCEND_RT_VISIBLE_DEVICES", "", "ASCEND_RT_VISIBLE_DEVICES is ''"),
+    ("SOFTNPU_FAULT", "lost@launch=1", "card 0 was lost"),
+])  # fmt: skip
+def test_why_there_is_no_card(variable, text, reason):
+    process = run(**{variable: text})
+    assert process.returncode == 1 and reason in process.stdout.splitlines()[-1]
 
 
 def test_a_cann_that_is_not_there(tmp_path):

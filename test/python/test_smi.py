@@ -94,3 +94,10 @@ def test_watching_a_number_of_times_that_is_none(arguments, capsys):
     with pytest.raises(SystemExit):
         smi.main(["watch", *arguments])
     assert "invalid positive number value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("devices", "reason"), [("x", "SOFTNPU_DEVICES='x' makes no sense"), ("0", "No NPU")])
+def test_why_there_are_no_cards(devices, reason):
+    command = [sys.executable, "-m", "torch_npu.smi", "info"]
+    process = subprocess.run(command, env=os.environ | {"SOFTNPU_DEVICES": devices}, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 1 and process.stdout == "" and reason in process.stderr.splitlines()[-1]
