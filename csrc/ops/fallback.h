@@ -29,8 +29,8 @@ class FallbackOf {
   c10::OperatorHandle op_;
 };
 
-// Computes a call of an operator's kernel, which is given for its signature, on the CPU, because of the types of its arguments: `cpu:` of a
-// table's row.
+// Computes a call on the CPU because of the types of its arguments: `cpu:` of a table's row. The operator's kernel is
+// given for its signature.
 template <class R, class... A>
 R on_cpu(R (*)(A...), const char* name, const char* overload, std::type_identity_t<A>... arguments) {
   const FallbackOf fallback(name, overload);
