@@ -120,7 +120,7 @@ case "$sweep" in
     [ $# -gt 0 ] || set -- "${suite[@]}"
     # Tests that ask for softnpu, or forbid what only the CPU computes here, fail: code 1 of pytest. What they have sent is judged.
     CALLS_CLIENTS=suite bash ci/calls.sh build/sweep/vocabulary "$@" || [ $? = 1 ]
-    python3 tools/calls/vocabulary.py check build/sweep/vocabulary/suite/*.jsonl ;;
+    python3 tools/calls/vocabulary.py check --forms build/sweep/vocabulary/suite/*.jsonl ;;
   hostile)
     bash ci/hostile.sh all "$@" ;;
   mutants)

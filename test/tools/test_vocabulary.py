@@ -96,6 +96,16 @@ def test_a_question_names_the_test_that_asked_it(tmp_path, monkeypatch, capsys):
     assert "aclnnExample: types bf16 - bf16  (2 x, test_second.py::test_it)" in capsys.readouterr().out
 
 
+def test_numbers_are_left_out_where_only_forms_are_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(vocabulary, "FILE", tmp_path / "vocabulary.json")
+    monkeypatch.setattr(vocabulary, "ADDITIONS", tmp_path / "additions.yaml")
+    vocabulary.ADDITIONS.write_text("")
+    vocabulary.make([recording(tmp_path / "official.jsonl", call(tensor([2])))], Vocabulary())
+    file = recording(tmp_path / "ours.jsonl", call(tensor([2]), number=7))
+    assert (vocabulary.check([file], False), vocabulary.check([file], False, forms_only=True)) == (1, 0)
+    assert vocabulary.check([recording(tmp_path / "types.jsonl", call(tensor([2], dtype=1), number=7))], False, forms_only=True) == 1
+
+
 def test_further_programs_extend_what_was_seen(tmp_path, monkeypatch):
     monkeypatch.setattr(vocabulary, "FILE", tmp_path / "vocabulary.json")
     first, further = call(tensor([2])), call(tensor([2], dtype=27), number=5)

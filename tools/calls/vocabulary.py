@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections import defaultdict
 from fnmatch import fnmatchcase
@@ -29,6 +30,7 @@ TYPES = {0: "f32", 1: "f16", 2: "i8", 3: "i32", 4: "u8", 6: "i16", 7: "u16", 8: 
          16: "c64", 17: "c128", 27: "bf16", 29: "i4"}
 BY_RANK = {3: 47, 4: 0, 5: 30}  # NCL, NCHW, NCDHW; else ND
 # In the name of an argument whose number chooses between few ways: those that were seen are listed. Other numbers are free.
+NUMBER = re.compile(r"^\w+ (number|text) ")
 ENUMERATIONS = ("mode", "type", "reduc", "precise", "layout", "format", "rounding", "algorithm")
 
 
@@ -146,12 +148,12 @@ def addition_for(name: str, what: str, additions: list[dict]) -> dict | None:
     return next((a for a in additions if any(fnmatchcase(name, n) for n in a["name"].split()) and fnmatchcase(what, a["what"])), None)
 
 
-def check(files: list[Path], everything: bool) -> int:
+def check(files: list[Path], everything: bool, forms_only: bool = False) -> int:
     vocabulary, additions = Vocabulary.read(), read_additions()
     found: dict[tuple[str, str], list[str]] = defaultdict(list)  # where a program or a test is named, which they come from
     forms, used, calls, known = {}, set(), 0, 0
     for call in calls_of(files):
-        misses = vocabulary.misses(call)
+        misses = [what for what in vocabulary.misses(call) if not forms_only or not NUMBER.search(what)]
         calls, known = calls + 1, known + (not misses)
         forms[(call.name, types_of(call), *map(str, (properties(*a) for a in call.arguments)))] = not misses
         for what in misses:
@@ -175,9 +177,11 @@ def main() -> int:
     parser.add_argument("command", choices=("make", "extend", "check"))
     parser.add_argument("recordings", type=Path, nargs="+")
     parser.add_argument("--all", action="store_true", help="the additions too, and those that nothing needs")
+    parser.add_argument("--forms", action="store_true", help="without numbers and texts: of two calls that differ in these only, "
+                        "SOFTNPU_RECORD_ONCE=1 writes one, and which one depends on the order of the tests")
     options = parser.parse_args()
     if options.command == "check":
-        return check(options.recordings, options.all)
+        return check(options.recordings, options.all, options.forms)
     return make(options.recordings, Vocabulary() if options.command == "make" else Vocabulary.read())
 
 
