@@ -46,6 +46,12 @@ inline std::vector<int64_t> integers(const Tensor& t) {
   const auto numbers = t.to(at::kLong).contiguous();
   return {numbers.const_data_ptr<int64_t>(), numbers.const_data_ptr<int64_t>() + numbers.numel()};
 }
+inline Tensor product_over(const Tensor& x, const std::vector<int64_t>& axes, bool keep) {
+  auto result = x;
+  for (const int64_t axis : axes) result = at::prod(result, axis, true);
+  return keep ? result : at::sum(result, axes, false);  // of one number each
+}
+
 inline std::vector<double> reals(const std::vector<at::Scalar>& numbers) {
   std::vector<double> all;
   for (const auto& number : numbers) all.push_back(number.toDouble());
