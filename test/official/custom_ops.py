@@ -16,7 +16,6 @@ import torch_npu  # noqa: F401
 CASES = Path(__file__).resolve().parent.parent / "custom_ops"
 # Operators that the client sends to the interface before aclnn (aclopCompileAndExecute) as something that softnpu refuses by name, and why.
 LEGACY = {
-    "npu_clear_float_status": "see overflow.py", "npu_get_float_status": "see overflow.py",
     "npu_fused_attention_qkv_grad": "AttentionQKVGradW: the client gives the gradients of the biases another size than the biases have",
     "npu_ifmr": "IFMR: not implemented",
     "npu_layernorm_grad": "LayerNormGrad: whether it takes the variance or the inverse of its root is not published",
