@@ -48,16 +48,19 @@ void return_to_card(Values& values) {
 }
 
 void work(const Options& options, int thread, const Targets& targets, Handles& handles, Journal& journal) {
-  const auto& [functions, operators] = targets;
-  if (functions.empty() && operators.empty()) return;
+  const auto& [functions, operators, legacy] = targets;
+  if (functions.empty() && operators.empty() && legacy.empty()) return;
   Values values(options.seed * kMostThreads + thread, handles);
   for (uint64_t step = 0; journal.calls < options.calls / options.threads; step++) {
     if (step % kRenewal == 0) renew(values);
     if (step % kReturn == 0) return_to_card(values);
     values.new_call();
-    if (operators.empty() || (!functions.empty() && values.random.below(10) < 4))
+    const uint64_t kind = values.random.below(10);
+    if (!functions.empty() && (kind < 4 || (operators.empty() && legacy.empty())))
       call_function(functions[values.random.below(functions.size())], values, journal);
-    else
+    else if (!legacy.empty() && (kind == 9 || operators.empty()))
+      call_legacy(legacy[values.random.below(legacy.size())], values, journal);
+    else if (!operators.empty())
       call_operator(operators[values.random.below(operators.size())], values, journal);
   }
 }

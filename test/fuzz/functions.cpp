@@ -106,12 +106,13 @@ class Call {
   void add(const Parameter& p) {
     const std::string type = without_const(p.type);
     const auto handle = kHandles.find(type);
-    if (handle != kHandles.end()) return arguments_.add(values_.handle(handle->second));
+    const bool array = has(p.name, "[");
+    if (handle != kHandles.end() && !array) return arguments_.add(values_.handle(handle->second));
     if (p.type == "char*") return arguments_.add(random_.one_in(12) ? nullptr : values_.zeros());  // is written
     if (type == "float" || type == "double") return add_real(type == "float");
     if (has(type, "Callback") && !has(type, "*") && !has(type, "Type")) return add_function();
     if (type == "aclrtHostFunc") return add_function();
-    if (type.back() == '*' || has(p.name, "[")) return arguments_.add(pointer(type, p.name));
+    if (type.back() == '*' || array) return arguments_.add(pointer(type, p.name));
     if (p.name == "threadId" || p.name == "theadId") return arguments_.add(random_.below(3));
     if (p.name == "timeout") return arguments_.add(random_.below(4) - 1);  // -1 waits for as long as it takes
     if (type == "size_t" || type == "uint64_t") return arguments_.add(size(p.name));
@@ -151,6 +152,7 @@ class Call {
     if (type == "char*") return random_.one_in(2) ? values_.zeros() : static_cast<const void*>("/nonexistent/fuzz");
     if (type == "void*") return void_pointer(name);
     if (type == "void**") return void_cells(name);
+    if (type == "int64_t*" && has(name, "[")) return number_lists();
     const std::string pointee = has(name, "[") ? type : type.substr(0, type.size() - 1);
     const auto handles = kHandles.find(pointee);
     if (handles != kHandles.end()) {
@@ -161,6 +163,13 @@ class Call {
     if (has(target_.name, "Batch")) return lengths();  // of copies that may be the host's
     const bool number = has(type, "int") || has(type, "size_t") || has(type, "float");
     return number && random_.one_in(2) ? values_.numbers() : values_.zeros();
+  }
+
+  // As many as any call names, of numbers each.
+  const void* number_lists() {
+    auto* cells = static_cast<void**>(values_.zeros());
+    for (int i = 0; i < 8; i++) cells[i] = random_.one_in(12) ? nullptr : values_.numbers();
+    return cells;
   }
 
   const void* lengths() {

@@ -2,6 +2,7 @@
 
     FUNCTION("aclrtMalloc", "aclError", "void** devPtr;size_t size;aclrtMemMallocPolicy policy")
     OPERATOR("aclnnAdd", "Tensor self;Tensor other;Scalar alpha;Tensor! out")
+    LEGACY("Swish", "Tensor x;Tensor! y;float scale")
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 
 root = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(root / "tools"))
-from codegen import aclnn  # noqa: E402
+from codegen import aclnn, entries, tables  # noqa: E402
 
 # Names without a prototype are typedefs of functions; by-value structures of 64 bytes travel in memory and are left out.
 BY_VALUE = ("aclrtIpcEventHandle", "aclmdlRICondTaskParams")
@@ -33,6 +34,10 @@ def main(out: Path) -> None:
     for signature in aclnn.load(root / "abi").values():
         arguments = ";".join(f"{a.type}{'!' if a.written else ''} {a.name}" for a in signature.arguments)
         lines.append(f'OPERATOR("{signature.name}", "{arguments}")')
+    for file in sorted((root / "softnpu/kernels/tables").glob("*.yaml")):
+        for signature in entries.legacy_signatures(tables.read(file)).values():
+            arguments = ";".join(f"{a.type}{'!' if a.written else ''} {a.name}" for a in signature.arguments)
+            lines.append(f'LEGACY("{signature.name}", "{arguments}")')
     aclnn.write_if_changed(out, "\n".join(lines) + "\n")
 
 

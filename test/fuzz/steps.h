@@ -1,5 +1,5 @@
-// The two kinds of steps: one call of a function of the headers, or both phases of an operator. Each tells the journal
-// what it is about to do.
+// The kinds of steps: one call of a function of the headers, both phases of an operator, or one call of an operator of
+// the interface before aclnn. Each tells the journal what it is about to do.
 #pragma once
 
 #include "library.h"
@@ -17,6 +17,7 @@ struct Journal {
 
 void call_function(const Target& target, Values& values, Journal& journal);
 void call_operator(const Target& target, Values& values, Journal& journal);
+void call_legacy(const Target& target, Values& values, Journal& journal);
 
 // Writes the call, and what else there is to know of it, into the journal, makes it, and counts it.
 uint64_t make_call(const char* name, void* function, const Arguments& arguments, Journal& journal,

@@ -1,4 +1,5 @@
-// What can be called: every function of the headers and every operator of the tables that the libraries export.
+// What can be called: every function of the headers and every operator of the tables that the libraries export, and the
+// operators that aclopCompileAndExecute knows by name.
 #pragma once
 
 #include <set>
@@ -27,7 +28,7 @@ struct Selection {
 std::vector<std::string> names(const Selection& selection);
 
 struct Targets {
-  std::vector<Target> functions, operators;
+  std::vector<Target> functions, operators, legacy;
 };
 Targets find(const Selection& selection);
 

@@ -24,8 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 MODULES = ("wheel", "schemas", "defaults", "device", "copies", "operators", "custom_ops", "randomness", "streams", "graphs", "memory",
-           "training", "overflow", "profiling", "distributed", "recovery", "sharing", "allocator", "views", "formats", "amp", "autograd",
-           "cards", "optimisers", "contrib")
+           "training", "overflow", "profiling", "distributed", "recovery", "sharing", "allocator", "views", "formats", "recurrent", "amp",
+           "autograd", "cards", "optimisers", "contrib")
 LONG = ("transfer", "compiled", "profiles", "loading", "ranks", "four_ranks", "environment")
 # name -> environment. The client's task queue at its three levels, and softnpu with all work on worker threads and with
 # scratch memory for every operator.

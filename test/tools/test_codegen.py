@@ -96,6 +96,34 @@ def test_a_kernel_that_cannot_be_generated_is_refused(tmp_path, signatures, text
     assert refusal(entries.load_tables, write(tmp_path, text), signatures) == f"{tmp_path}/nn.yaml:{message}"
 
 
+@pytest.mark.parametrize("row, message", [
+    ('"(Tensor x, int axis, Tensor! y)"', "Swish: y comes too late: inputs, outputs, attributes"),
+    ('"(Tensor[] x, Tensor[] z, Tensor! y)"', "Swish has two lists of inputs"),
+    ('"(Tensor x=1, Tensor! y)"', "Swish: cannot read 'Tensor x=1'"),
+    ('"(Tensor x, Tensor! y, Scalar scale)"', "Swish: cannot read 'Scalar scale'"),
+    ('"(Tensor x, Tensor! y, int[] axes=1)"', "a default of int[] cannot be '1'"),
+    ('"(Tensor x, Tensor! y) shape=any"', "Swish: shape=any is not one of ('free', 'same', 'broadcast', 'matmul')"),
+])  # fmt: skip
+def test_a_signature_of_the_older_interface_that_cannot_be_read_is_refused(tmp_path, signatures, row, message):
+    write(tmp_path, f"operators:\n  Swish: {row}\nkernels:\n  Swish: f(y)\n")
+    assert refusal(entries.load_tables, tmp_path, signatures) == f"{tmp_path}/nn.yaml:2: {message}"
+
+
+def test_an_operator_of_the_older_interface_registers_itself(tmp_path, signatures):
+    signature = "(Tensor x, Tensor? z, Tensor! y, float scale=1.5, str mode, int[] axes=[])"
+    write(tmp_path, f'operators:\n  Swish: "{signature}"\nkernels:\n  Swish: f(y, x)\n')
+    code = entries.emit(entries.load_tables(tmp_path, signatures)[0].kernels[0])
+    kinds = re.findall(r"Kind::(\w+), (Value\(.*?\)+)", code)
+    assert kinds == [("input", "Value()"), ("optional", "Value()"), ("output", "Value()"), ("real", "Value(double{1.5})"),
+                     ("text", "Value()"), ("ints", "Value(std::vector<int64_t>())")]
+    assert "ENTRY" not in code and "4ull, 2ull" in code and "7ull" in code  # y is written, z optional, all may be in private formats
+
+
+def test_an_operator_of_the_older_interface_has_a_kernel(tmp_path, signatures):
+    write(tmp_path, 'operators:\n  Swish: "(Tensor x, Tensor! y)"\nkernels: {}\n')
+    assert refusal(entries.load_tables, tmp_path, signatures) == f"{tmp_path}/nn.yaml:2: Swish has no kernel in this table"
+
+
 def test_a_kernel_in_two_tables_names_both(tmp_path, signatures):
     write(tmp_path, "kernels:\n  aclnnAbs: f(out, self)\n", "a.yaml")
     write(tmp_path, "kernels:\n  aclnnAbs: f(out, self)\n", "b.yaml")

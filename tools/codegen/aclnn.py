@@ -74,12 +74,17 @@ def parse(name: str, text: str) -> Signature:
         if kind not in TYPES:
             raise ValueError(f"{name}: unknown type {kind!r} of argument {argument!r}")
         signature.arguments.append(Argument(kind, argument, written))
-    for key, value in (pair.split("=") for pair in match[2].split()):
+    set_options(signature, match[2])
+    return signature
+
+
+def set_options(signature: Signature, text: str) -> None:
+    """What stands behind the arguments: shape=..., dtypes=..."""
+    for key, value in (pair.split("=") for pair in text.split()):
         allowed = {"shape": SHAPES, "dtypes": tuple(DTYPE_SETS)}.get(key)
         if not allowed or value not in allowed:
-            raise ValueError(f"{name}: {key}={value} is not one of {allowed}")
+            raise ValueError(f"{signature.name}: {key}={value} is not one of {allowed}")
         setattr(signature, key, value)
-    return signature
 
 
 def load(abi: Path) -> dict[str, Signature]:

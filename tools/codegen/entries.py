@@ -19,6 +19,8 @@ A kernel table maps an operator to a C++ statement over the argument names of ab
     max_workspace: [aclnnFusedInferAttentionScoreV3]  # asked for the most memory that shapes like these may take, too
     before:                              # a statement before such a collective, where the kernel comes behind it
       aclnnMoeDistributeDispatch: send_tokens(call, x, expert_ids)
+    operators:                           # signatures of operators of the interface before aclnn, see legacy.py; they have kernels and
+      Mul: (Tensor x1, Tensor x2, Tensor! y)  # checks as the others have, and register themselves instead of having C functions
     refused:                             # operators that exist on CANN alone: phase one answers "not supported" and why
       aclnnMatmulCompressDequant: the layout of compressed weights is not published
 
@@ -39,10 +41,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import aclnn, tables
+from . import aclnn, legacy, tables
 from .tables import Row
 
-SECTIONS = {"includes", "workspace", "trial", "wide", "require", "bounds", "kernels", "collectives", "before", "formatted", "max_workspace", "refused"}
+SECTIONS = {"includes", "workspace", "trial", "wide", "require", "bounds", "kernels", "collectives", "before", "formatted", "max_workspace", "refused",
+            "operators"}
 LOOP = re.compile(r"(\w+)\(([^;]*)(?:; (.*))?\)")
 
 
@@ -130,9 +133,12 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
         for section in ("require", "bounds", "collectives", "before", "formatted"):
             if missing := set(checks := table.get(section, {})) - set(rows):
                 raise checks.fail(f"{min(missing)} has no kernel in this table", min(missing))
+        known = signatures | (own := legacy_signatures(table))
+        if missing := set(own) - set(rows):
+            raise table["operators"].fail(f"{min(missing)} has no kernel in this table", min(missing))
         for named in filter(None, (rows, table.get("refused"))):
             for name in named:
-                if name not in signatures:
+                if name not in known:
                     raise named.fail(f"{name} has no signature in abi/", name)
                 if name in seen:
                     raise named.fail(f"{name} has a kernel already, in {seen[name]}", name)
@@ -144,9 +150,9 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
                 raise rows.fail(f"cannot read loop {loop!r}", name)
             if "|" in loop and name in wide:
                 raise rows.fail(f"{name} is wide: its tensors are others in each run, but the iterator of a reduction keeps its own", name)
-            kernels.append(Kernel(signatures[name], statement, loop, Check.of(table, "require", name), Check.of(table, "bounds", name),
+            kernels.append(Kernel(known[name], statement, loop, Check.of(table, "require", name), Check.of(table, "bounds", name),
                                   Check.of(table, "collectives", name), Check.of(table, "before", name), table.get("workspace", False),
-                                  table.get("trial", True), name in wide, formatted_arguments(table, name, signatures[name]),
+                                  table.get("trial", True), name in wide, formatted_arguments(table, name, known[name]),
                                   name in max_workspace, rows.file,
                                   rows.lines[name]))
         refused = [Refused(signatures[name], reason) for name, reason in table.get("refused", {}).items()]
@@ -154,7 +160,21 @@ def load_tables(folder: Path, signatures: dict[str, aclnn.Signature]) -> list[Ta
     return found
 
 
+def legacy_signatures(table: Row) -> dict[str, aclnn.Signature]:
+    rows = table.get("operators", {})
+    found: dict[str, aclnn.Signature] = {}
+    for name, text in rows.items():
+        try:
+            found[name] = legacy.parse(name, text)
+        except ValueError as error:
+            raise rows.fail(str(error), name) from None
+    return found
+
+
 def formatted_arguments(table: Row, name: str, signature: aclnn.Signature) -> list[str]:
+    """Operators of the older interface take every argument in every format."""
+    if isinstance(signature, legacy.Signature):
+        return [a.name for a in signature.arguments if a.type in legacy.INPUTS]
     rows = table.get("formatted", {})
     names = rows.get(name, [])
     if unknown := set(names) - {a.name for a in signature.arguments}:
@@ -177,38 +197,49 @@ def emit_loop(loop: str) -> str:
     return f"  if (auto* loop = call.{kind}({match[2].replace(' |', ',')})) return at::native::{match[1]}(at::kCPU, *loop{rest});\n"
 
 
-def emit(kernel: Kernel) -> str:
+def bound(signature: aclnn.Signature, types: dict[str, tuple[str, str, str]]) -> str:
+    """The arguments as variables of the kernel."""
+    return "\n".join(f"  [[maybe_unused]] {types[a.type][2]} {a.name} = call.{types[a.type][1]}({i});" for i, a in enumerate(signature.arguments))
+
+
+def definition(kernel: Kernel, variables: str) -> str:
+    """What an operator has in either interface: its kernel, its checks, and the Operator that names them."""
     signature, name = kernel.signature, kernel.signature.name
-    bind, bits = [], {"written": 0, "optional": 0, "formatted": 0}
+    bits = {"written": 0, "optional": 0, "formatted": 0}
     for i, a in enumerate(signature.arguments):
-        _, accessor, cpp = aclnn.TYPES[a.type]
-        bind.append(f"  [[maybe_unused]] {cpp} {a.name} = call.{accessor}({i});")
         bits["written"] |= a.written << i
         bits["formatted"] |= (a.name in kernel.formatted) << i
         bits["optional"] |= (a.optional or a.type == "Tensor[]") << i
-    parameters = ", ".join(f"{c} {a.name}" for c, a in zip(signature.c_types, signature.arguments))
-    names = ", ".join(a.name for a in signature.arguments)
     arguments = ",".join(a.name for a in signature.arguments)
-    newline = "\n"
-    bound = newline.join(bind)
-    require = f"\nstatic void require_{name}(Call& call) {{\n{bound}\n{kernel.require.statement('require')}}}" if kernel.require else ""
-    collective = f"static Collective collective_{name}(Call& call) {{\n{bound}\n  return {kernel.collective.code};\n}}\n" if kernel.collective else ""
-    before = f"""static void before_{name}(Call& call) {{\n{bound}\n{tables.attributed(f"  {kernel.before.code};", kernel.before.file, kernel.before.line)}}}
-static const Operator first_{name}{{"{name}", &before_{name}, nullptr, "{arguments}", Operator::Shape::free, ~0ull, 0, 0, true, false, false}};
-""" if kernel.before else ""
+    require = f"\nstatic void require_{name}(Call& call) {{\n{variables}\n{kernel.require.statement('require')}}}" if kernel.require else ""
     bounds = f"  {{\n{kernel.bounds.statement('bounds')}  }}\n" if kernel.bounds else ""
-    max_workspace = f"""ENTRY int {name}GetMaxWorkspaceSize({parameters}, uint64_t* workspace_size_, aclOpExecutor** executor_) {{
-  return plan(op_{name}, {{{names}}}, workspace_size_, executor_);  // the client destroys the executor
-}}
-""" if kernel.max_workspace else ""
     return f"""{require}
 static void run_{name}(Call& call) {{
-{bound}
+{variables}
 {bounds}{kernel.body()}}}
 static const Operator op_{name}{{"{name}", &run_{name}, {f"&require_{name}" if require else "nullptr"}, "{arguments}", Operator::Shape::{signature.shape},
     {dtype_mask(signature.dtypes)}, {bits["written"]}ull, {bits["optional"]}ull, {str(kernel.workspace).lower()}, {str(kernel.trial).lower()},
     {str(kernel.wide).lower()}, {bits["formatted"]}ull}};
-ENTRY int {name}GetWorkspaceSize({parameters}, uint64_t* workspace_size_, aclOpExecutor** executor_) {{
+"""
+
+
+def emit(kernel: Kernel) -> str:
+    signature, name = kernel.signature, kernel.signature.name
+    if isinstance(signature, legacy.Signature):
+        return definition(kernel, bound(signature, legacy.TYPES)) + legacy.registration(signature)
+    variables = bound(signature, aclnn.TYPES)
+    parameters = ", ".join(f"{c} {a.name}" for c, a in zip(signature.c_types, signature.arguments))
+    names = ", ".join(a.name for a in signature.arguments)
+    arguments = ",".join(a.name for a in signature.arguments)
+    collective = f"static Collective collective_{name}(Call& call) {{\n{variables}\n  return {kernel.collective.code};\n}}\n" if kernel.collective else ""
+    before = f"""static void before_{name}(Call& call) {{\n{variables}\n{tables.attributed(f"  {kernel.before.code};", kernel.before.file, kernel.before.line)}}}
+static const Operator first_{name}{{"{name}", &before_{name}, nullptr, "{arguments}", Operator::Shape::free, ~0ull, 0, 0, true, false, false}};
+""" if kernel.before else ""
+    max_workspace = f"""ENTRY int {name}GetMaxWorkspaceSize({parameters}, uint64_t* workspace_size_, aclOpExecutor** executor_) {{
+  return plan(op_{name}, {{{names}}}, workspace_size_, executor_);  // the client destroys the executor
+}}
+""" if kernel.max_workspace else ""
+    return f"""{definition(kernel, variables)}ENTRY int {name}GetWorkspaceSize({parameters}, uint64_t* workspace_size_, aclOpExecutor** executor_) {{
   return plan(op_{name}, {{{names}}}, workspace_size_, executor_);
 }}
 {max_workspace}{collective}{before}ENTRY int {name}(void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream) {{
@@ -219,6 +250,7 @@ ENTRY int {name}GetWorkspaceSize({parameters}, uint64_t* workspace_size_, aclOpE
 
 HEADER = """// Generated by tools/codegen/entries.py from abi/aclnn.yaml and softnpu/kernels/tables/*.yaml. Do not edit.
 #include "kernels/engine/bounds.h"
+#include "kernels/engine/legacy.h"
 #include "kernels/engine/plan.h"
 #include "kernels/engine/require.h"
 {includes}

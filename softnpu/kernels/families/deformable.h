@@ -21,7 +21,13 @@ void deformable_conv2d_backward(std::array<Tensor, 4> input_weight_offset_bias, 
                                 const Tensor& grad_output, const Tensor& sampled, const Tensor& weight,
                                 const Tensor& offset, const Deformable& how);
 
+// The samples alone.
+void deformable_samples(Tensor& sampled, const Tensor& input, const Tensor& offset, const Deformable& how);
+void deformable_samples_backward(Tensor& dinput, Tensor& doffset, const Tensor& dsampled, const Tensor& input,
+                                 const Tensor& offset, const Deformable& how);
+
 namespace require {
+void deformable_samples_shapes(const Tensor& input, const Tensor& offset, const Tensor& sampled, const Deformable& how);
 void deformable_shapes(const Tensor& input, const Tensor& weight, const Tensor& offset, const Tensor& out,
                        const Tensor& sampled, const Deformable& how);
 }  // namespace require

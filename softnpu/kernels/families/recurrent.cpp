@@ -20,8 +20,11 @@ struct Part {
   }
 };
 
+// A client that keeps no steps gives an empty list, or one tensor that is no sequence.
+bool is_kept(Steps list) { return !list->empty() && (list->size() > 1 || (*list)[0].dim() == 3); }
+
 void keep(Steps list, int64_t part, int64_t t, const Tensor& value) {
-  if (!list->empty()) (*list)[part][t].copy_(value);
+  if (is_kept(list)) (*list)[part][t].copy_(value);
 }
 
 // Every layer: `step(part, parameters, products with the input at t, t, is_first)` returns the output of a step.
@@ -210,9 +213,8 @@ void recurrent(const Recurrent& net, const std::vector<Tensor>& states, const Op
 void steps(std::initializer_list<Steps> lists, const Recurrent& net, bool kept) {
   const int64_t hidden = net.params[1].size(1), batch = net.input.size(net.batch_first ? 0 : 1);
   for (const Steps list : lists) {
-    that(list->size() == static_cast<size_t>(kept ? net.parts() : 0) || (!kept && list->size() <= 1),
-         "lists of steps have a tensor for each layer and direction");
-    if (!kept) continue;
+    if (!kept && !is_kept(list)) continue;
+    that(list->size() == static_cast<size_t>(net.parts()), "lists of steps have a tensor for each layer and direction");
     for (const auto& t : *list) shape(t, "a list of steps", {net.input.size(net.batch_first ? 1 : 0), batch, hidden});
   }
 }
