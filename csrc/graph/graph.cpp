@@ -262,9 +262,11 @@ void begin_task_update(Stream stream, uintptr_t group) {
 
 void end_task_update(Stream stream) {
   check_support();
-  task_queue::drain();
+  task_queue::drain_keeping_errors();  // or the stream would go on updating
   DeviceGuard guard(stream.device_index());
-  NPU_CHECK(acl::api().aclmdlRICaptureTaskUpdateEnd(stream.handle()));
+  const int code = acl::api().aclmdlRICaptureTaskUpdateEnd(stream.handle());
+  task_queue::drain();  // raises why a call was refused; the code says that its tasks are missing
+  if (code) acl::throw_acl_error(code, "aclmdlRICaptureTaskUpdateEnd", __FILE__, __LINE__);
 }
 
 namespace {

@@ -475,7 +475,7 @@ def test_task_groups_are_updated(level):
         assert z.tolist() == [3 * factor + 1] * 4
 
 
-def test_update_gives_attention_new_lengths():
+def test_update_gives_attention_new_lengths(level):
     torch.manual_seed(0)
     heads, size, room = 2, 8, 16
     q = torch.randn(2, heads, 1, size).half().npu()
