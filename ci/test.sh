@@ -46,11 +46,12 @@ mkdir -p build/calls
 stage calls env CALLS_CLIENTS=ours SOFTNPU_RECORD_ONCE=1 bash ci/calls.sh build/calls --kinds all
 stage cann-like env SOFTNPU_RECORD_ONCE=1 SOFTNPU_RECORD="$PWD/build/calls/cann_like.jsonl" bash ci/cann_like.sh
 stage vocabulary python tools/calls/vocabulary.py check build/calls/{ours,cann_like}.jsonl
-# So are those of the tests: a quarter of these here, all of them and the other folders in ci/sweep.sh vocabulary-suite.
-stage suite bash ci/sweep.sh vocabulary-suite --part 1/4 test/{custom_ops,ops,optim,contrib,apex,official_style,test_network_ops} \
+# So are those of the tests: an eighth of these here, all of them and the other folders in ci/sweep.sh vocabulary-suite.
+stage suite bash ci/sweep.sh vocabulary-suite --part 1/8 test/{custom_ops,ops,optim,contrib,apex,official_style,test_network_ops} \
   --ignore=test/ops/test_opinfo.py
 stage hostile bash ci/hostile.sh
-stage python pytest -n auto --dist worksteal "$@"
+# Three processes for two cores, because many tests wait for a process of their own.
+stage python pytest -n "${TEST_JOBS:-3}" --dist worksteal --durations 12 "$@"
 
 if [ -n "$failed" ]; then
   echo "FAILED stages:$failed"
