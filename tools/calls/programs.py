@@ -86,6 +86,7 @@ def transposed(x):
 
 
 LAYOUTS = {"strided": strided, "transposed": transposed}
+BROKEN_OUTPUTS = {"linalg.lu", "lu_unpack"}  # torch's kernel of the CPU, which a folder like CANN's leads to, writes behind such outputs
 
 
 def record(label, arguments, function, grad, layout=lambda x: x):
@@ -143,7 +144,8 @@ def run_samples(op, name, dtype, variant):
             arguments = tree_map(layout, arguments)
         except Exception:  # a tensor that cannot be on the card
             continue
-        if not record(label, arguments, op, grad, layout) or (variant and not record_given_outputs(label, arguments, op, layout)):
+        given = variant and op.name not in BROKEN_OUTPUTS
+        if not record(label, arguments, op, grad, layout) or (given and not record_given_outputs(label, arguments, op, layout)):
             return False
     return True
 
