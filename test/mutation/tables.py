@@ -100,7 +100,8 @@ def mutants(folder: Path = KERNELS) -> dict[str, list[TableMutant]]:
     found: dict[str, list[TableMutant]] = {}
     for file in sorted(folder.glob("*.yaml")):
         lines = file.read_text().splitlines()
-        if not (rows := yaml.safe_load(file.read_text()).get("kernels")):
+        rows = yaml.safe_load(file.read_text()).get("kernels")
+        if not rows or not rows.keys() <= signatures.keys():  # operators of the interface before aclnn have theirs in the table
             found[file.stem] = []
             continue
         begin = lines.index("kernels:")

@@ -22,6 +22,7 @@ TESTS = {
     "_after_import.py": [f"{PYTHON}compile.py", f"{PYTHON}torchvision.py"],
     "_dtypes.py": [f"{PYTHON}mx_types.py"],
     "_captured_steps.py": [f"{PYTHON}graphs.py", "-k", "host_is_refused or training_steps"],
+    "_dump_settings.py": [f"{PYTHON}dump.py"],
     "_debug.py": [f"{PYTHON}dump.py", f"{PYTHON}origins.py"],
     "_inspection.py": [f"{PYTHON}hang.py"],
     "dashboard/": [f"{PYTHON}dashboard.py"],

@@ -125,7 +125,7 @@ def test_a_part_that_is_not_known_is_null_and_many_may_ask(process):
 
 
 def test_a_child_does_not_keep_its_parents_socket(process):
-    child = process(USES + "import os, time\nif os.fork() == 0: time.sleep(60)\nprint(1, flush=True); input()")
+    child = process(USES + "import os, time\nif os.fork() == 0: os.close(1), time.sleep(60)\nprint(1, flush=True); input()")
     assert child.pid in _inspection.processes()
     child.kill()
     child.wait()

@@ -100,7 +100,8 @@ def npu_ring_mla_out_fake(*_, output, softmax_lse, **__):
     return output, softmax_lse
 
 
-def npu_ring_mla_fake(q_nope, q_rope, k_nope, k_rope, value, mask, seqlen, head_num, kv_head_num, **_):
+def npu_ring_mla_fake(*tokens, **_):
+    q_nope, value, head_num = tokens[0], tokens[4], tokens[7]
     output = q_nope.new_empty((q_nope.shape[0], head_num, value.shape[-1]))
     return output, q_nope.new_empty((head_num, q_nope.shape[0]), dtype=torch.float32)
 
