@@ -181,4 +181,4 @@ def test_an_error_says_that_it_is_the_types_that_go_to_the_cpu(cann):
     call = "torch.nn.functional.interpolate(torch.ones(1, 1, 2, 2, dtype=torch.float64).npu(), scale_factor=2, mode='bilinear')"
     program = f"try: {call}\nexcept NotImplementedError as e: result = str(e)"
     message = run(cann, program, TORCH_NPU_FALLBACK_CPU_DISABLE="1")
-    assert "'aten::upsample_bilinear2d.out' has no npu kernel for these types and the CPU fallback is disabled" in message
+    assert "'aten::upsample_bilinear2d' has no npu kernel for these types and the CPU fallback is disabled" in message

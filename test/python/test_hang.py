@@ -99,6 +99,7 @@ def test_who_cannot_be_asked(process):
     assert refusal(other.pid) == f"There is no process {other.pid}."
     stopped = process(USES + "print(1, flush=True); input()")
     stopped.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, stopped.pid, os.WSTOPPED | os.WNOWAIT)
     assert refusal(stopped.pid) == (f"Process {stopped.pid} does not answer: it is stopped, by a signal or a debugger; "
                                     f"`kill -CONT {stopped.pid}` lets it go on.")
     stopped.send_signal(signal.SIGCONT)
