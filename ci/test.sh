@@ -50,8 +50,7 @@ stage vocabulary python tools/calls/vocabulary.py check build/calls/{ours,cann_l
 stage suite bash ci/sweep.sh vocabulary-suite --part 1/8 test/{custom_ops,ops,optim,contrib,apex,official_style,test_network_ops} \
   --ignore=test/ops/test_opinfo.py
 stage hostile bash ci/hostile.sh
-# Three processes for two cores, because many tests wait for a process of their own.
-stage python pytest -n "${TEST_JOBS:-3}" --dist worksteal --durations 12 "$@"
+stage python pytest -n "${TEST_JOBS:-auto}" --dist worksteal --durations 12 "$@"
 
 if [ -n "$failed" ]; then
   echo "FAILED stages:$failed"
