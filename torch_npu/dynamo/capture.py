@@ -30,8 +30,8 @@ from torch_npu import _C
 from torch_npu.dynamo import pieces
 
 MOST_CAPTURES = 64  # of one graph: its sizes, and the layers that share its code
-_capturing = threading.Lock()  # the stream that captures, which threads on streams of their own share
 _MOST_SIGHTS = 256  # places of inputs that are remembered
+_capturing = threading.Lock()  # the stream that captures, which threads on streams of their own share
 
 
 def count(what: str) -> None:
@@ -146,14 +146,14 @@ class _Captured:
     def __init__(self, module: torch.fx.GraphModule, fixed: set[int]) -> None:
         self.module, self.refused = module, False
         self.pieces: Callable | None = None
-        values = [node.meta.get("val") for node in module.graph.find_nodes(op="placeholder")]
+        placeholders = module.graph.find_nodes(op="placeholder")
+        values = [node.meta.get("val") for node in placeholders]
         self.generators = [i for i, value in enumerate(values) if isinstance(value, torch.Generator)]
         self.numbers = [i for i, value in enumerate(values) if not isinstance(value, (torch.Tensor, torch.Generator))]
         self.fixed = [i for i, value in enumerate(values)
                       if isinstance(value, torch.Tensor) and (i in fixed or value.device.type == "meta")]
         # What a forward graph saved stays where its capture made it, if it was captured: AOTAutograd names the others primals.
-        names = [node.name for node in module.graph.find_nodes(op="placeholder")]
-        self.saved = {i for i in self.fixed if not names[i].startswith(("primals", "arg"))}
+        self.saved = {i for i in self.fixed if not placeholders[i].name.startswith(("primals", "arg"))}
         self.strangers = 0  # places of inputs that were new, since the last capture
         self.changed = changed_inputs(module.graph)
         devices = (leaf.device.index for node in module.graph.nodes for leaf in tree_leaves(node.meta.get("val"))
