@@ -1,5 +1,7 @@
 #include "ops/families/quant_products.h"
 
+#include "aclnn/op.h"
+
 namespace npu::ops {
 
 namespace {
@@ -63,6 +65,23 @@ c10::SymInt length(const Quantised& x, int64_t dim) {
   return x.numbers.sym_size(dim) * (in_pairs(type_in(x.numbers, x.number)) ? 2 : 1);
 }
 
+// Of a product of float8, hifloat8 or float4; `types`: which types of torch it takes.
+void check_factors(const char* op, const Quantised& rows, const Quantised& columns, const char* types) {
+  for (const auto* x : {&rows, &columns}) {
+    const auto type = type_in(x->numbers, x->number);
+    TORCH_CHECK(in_bytes(type) || type == ACL_FLOAT4_E2M1, op, ": ", x->name, " is ", x->numbers.scalar_type(),
+                ", expected ", types, ", or bytes with ", x->name,
+                "_dtype=torch_npu.float4_e2m1fn_x2 or torch_npu.hifloat8");
+    TORCH_CHECK(type != ACL_FLOAT4_E2M1 || is_mx(*x), op, ": ", x->name,
+                " is float4, whose scales must be of torch_npu.float8_e8m0fnu");
+  }
+  TORCH_CHECK(length(columns, -2) == length(rows, -1), op, ": ", rows.name, " has ", length(rows, -1), " columns, ",
+              columns.name, " has ", length(columns, -2), " rows",
+              in_pairs(type_in(columns.numbers, columns.number))
+                  ? " of numbers whose pairs lie along them, as in a transposed view"
+                  : "");
+}
+
 }  // namespace
 
 StoredList typed_list(const std::optional<at::TensorList>& list, std::optional<int64_t> number, bool turned) {
@@ -97,19 +116,8 @@ bool GroupedProduct::check(const Grouping& grouping, const std::optional<at::Ten
   const Quantised rows{"x", x[0], x_number, given(pertoken) ? std::optional((*pertoken)[0]) : std::nullopt,
                        pertoken_number};
   const Quantised columns{"weight", weight[0], weight_number, (*scale)[0], scale_number};
-  for (const auto* each : {&rows, &columns}) {
-    const auto type = type_in(each->numbers, each->number);
-    TORCH_CHECK(in_bytes(type) || type == ACL_FLOAT4_E2M1, op, ": ", each->name, " is ", each->numbers.scalar_type(),
-                ", expected float8_e4m3fn or float8_e5m2, or bytes with ", each->name,
-                "_dtype=torch_npu.float4_e2m1fn_x2 or torch_npu.hifloat8");
-    TORCH_CHECK(type != ACL_FLOAT4_E2M1 || is_mx(*each), op, ": ", each->name,
-                " is float4, whose scales must be of torch_npu.float8_e8m0fnu");
-  }
+  check_factors(op, rows, columns, "float8_e4m3fn or float8_e5m2");
   const auto m = x[0].sym_size(0), k = length(rows, -1), groups = weight[0].sym_size(0), n = weight[0].sym_size(2);
-  TORCH_CHECK(length(columns, -2) == k, op, ": x has ", k, " columns, weight has ", length(columns, -2), " rows",
-              in_pairs(type_in(weight[0], weight_number))
-                  ? " of numbers whose pairs lie along them, as in a transposed view"
-                  : "");
   TORCH_CHECK(output_dtype, op, ": output_dtype is missing, expected torch.float16, torch.bfloat16 or torch.float32");
   type_of(op, "output_dtype", output_dtype, at::kBFloat16, {at::kHalf, at::kBFloat16, at::kFloat});
   if (given(bias)) check_sizes(op, "bias", "", (*bias)[0], {groups, n});
@@ -143,21 +151,11 @@ void QuantProduct::check(const std::optional<Tensor>& offset, const std::optiona
     check_quant_matmul(x1.numbers, x2.numbers, *x2.scale, offset, x1.scale);
     return;
   }
-  for (const auto* x : {&x1, &x2}) {
+  for (const auto* x : {&x1, &x2})
     TORCH_CHECK(x->numbers.dim() >= 2, kProduct, ": ", x->name, " has ", x->numbers.dim(),
                 " dimensions, expected 2 or more");
-    const auto type = type_in(x->numbers, x->number);
-    TORCH_CHECK(in_bytes(type) || type == ACL_FLOAT4_E2M1, kProduct, ": ", x->name, " is ", x->numbers.scalar_type(),
-                ", expected int8, float8_e4m3fn or float8_e5m2, or bytes with ", x->name,
-                "_dtype=torch_npu.float4_e2m1fn_x2 or torch_npu.hifloat8");
-    TORCH_CHECK(type != ACL_FLOAT4_E2M1 || is_mx(*x), kProduct, ": ", x->name,
-                " is float4, whose scales must be of torch_npu.float8_e8m0fnu");
-  }
+  check_factors(kProduct, x1, x2, "int8, float8_e4m3fn or float8_e5m2");
   const auto k = length(x1, -1), n = x2.numbers.sym_size(-1);
-  TORCH_CHECK(length(x2, -2) == k, kProduct, ": x1 has ", k, " columns, x2 has ", length(x2, -2), " rows",
-              in_pairs(type_in(x2.numbers, x2.number))
-                  ? " of numbers whose pairs lie along them, as in a transposed view"
-                  : "");
   TORCH_CHECK_NOT_IMPLEMENTED(!offset, kProduct, " does not support offset with numbers that are not integers");
   TORCH_CHECK(!bias || bias->sym_size(-1) == n, kProduct, ": bias has ", bias->sym_size(-1), " columns, expected ", n);
   if (!check_scales(kProduct, x1, x2)) {
