@@ -60,3 +60,13 @@ def restore_device():
     yield
     torch.npu.set_device(0)
     torch.npu.set_stream(torch.npu.default_stream(0))
+
+
+@pytest.fixture
+def counters():
+    """counters("captures", ...) -> what the compiled graphs of this test have counted, which starts with nothing compiled."""
+    import torch._dynamo.utils
+
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    return lambda *names: [torch._dynamo.utils.counters["npu"][name] for name in names]

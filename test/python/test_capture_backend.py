@@ -8,21 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from torch import nn
-from torch._dynamo.utils import counters as all_counters
 
 from torch_npu.dynamo.backend import npugraphs
 
-pytestmark = [pytest.mark.filterwarnings("ignore:The AccumulateGrad node"), pytest.mark.usefixtures("restore_device")]
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    all_counters.clear()
-
-
-def counters(*names):
-    return [all_counters["npu"][name] for name in names]
+pytestmark = [pytest.mark.filterwarnings("ignore:The AccumulateGrad node"), pytest.mark.usefixtures("restore_device", "counters")]
 
 
 def network():
@@ -35,7 +24,7 @@ def test_the_backend_is_known_by_name():
     assert "npugraphs" in names and "npugraphs" in torch._dynamo.list_backends()
 
 
-def test_training_replays_and_equals_eager():
+def test_training_replays_and_equals_eager(counters):
     net = network()
     twin = copy.deepcopy(net)
     compiled = torch.compile(net, backend=npugraphs, fullgraph=True)
@@ -56,7 +45,7 @@ def test_training_replays_and_equals_eager():
     assert counters("graphs", "captures", "replays", "eager runs") == [2, 2, 7, 3]
 
 
-def test_a_result_of_the_last_run_may_live_during_the_next():
+def test_a_result_of_the_last_run_may_live_during_the_next(counters):
     compiled, y = torch.compile(lambda x: x * 2, backend=npugraphs), None
     for i in range(8):
         y = compiled(torch.full((4,), float(i), device="npu"))
@@ -64,7 +53,7 @@ def test_a_result_of_the_last_run_may_live_during_the_next():
     assert counters("captures", "replays", "eager runs") == [2, 7, 1]
 
 
-def test_results_that_are_kept_are_not_overwritten():
+def test_results_that_are_kept_are_not_overwritten(counters):
     net = network()
     compiled = torch.compile(net, backend=npugraphs)
     inputs = [torch.randn(4, 8).npu() for _ in range(4)]
@@ -75,14 +64,14 @@ def test_results_that_are_kept_are_not_overwritten():
             assert torch.equal(y, net(x))
 
 
-def test_dropout_draws_anew_at_each_replay():
+def test_dropout_draws_anew_at_each_replay(counters):
     compiled = torch.compile(lambda x: nn.functional.dropout(x, 0.5), backend=npugraphs)
     x = torch.ones(200, device="npu")
     assert len({tuple(compiled(x).tolist()) for _ in range(5)}) == 5
     assert counters("replays")[0] == 4
 
 
-def test_inputs_that_are_changed_in_place():
+def test_inputs_that_are_changed_in_place(counters):
     def step(x):
         x.add_(1)
         return x * 2
@@ -94,7 +83,7 @@ def test_inputs_that_are_changed_in_place():
     assert counters("replays")[0] > 0
 
 
-def test_parameters_that_moved_are_captured_anew():
+def test_parameters_that_moved_are_captured_anew(counters):
     net = network()
     compiled, x = torch.compile(net, backend=npugraphs), torch.randn(4, 8).npu()
     with torch.no_grad():
@@ -110,7 +99,7 @@ def test_parameters_that_moved_are_captured_anew():
     (lambda x: torch.randperm(4, device="npu") + x, "cannot be captured in a graph"),
     (lambda x: x + torch.ones(4).npu(), "computes on cpu too"),
 ], ids=["random", "cpu"])
-def test_what_cannot_be_captured_runs_eagerly_and_says_why(function, reason):
+def test_what_cannot_be_captured_runs_eagerly_and_says_why(function, reason, counters):
     compiled, x = torch.compile(function, backend=npugraphs), torch.zeros(4, device="npu")
     with pytest.warns(UserWarning, match=reason):
         for _ in range(3):
@@ -119,7 +108,7 @@ def test_what_cannot_be_captured_runs_eagerly_and_says_why(function, reason):
     assert counters("captures")[0] == 0
 
 
-def test_reduce_overhead_means_graphs():
+def test_reduce_overhead_means_graphs(counters):
     net = network()
     compiled, x = torch.compile(net, mode="reduce-overhead"), torch.randn(4, 8).npu()
     with warnings.catch_warnings(), torch.no_grad():
@@ -134,7 +123,7 @@ def test_options_are_refused():
         torch.compile(lambda x: x + 1, backend=npugraphs, options={"depth": 1})(torch.ones(2, device="npu"))
 
 
-def test_symbolic_sizes_are_captured_for_each_size():
+def test_symbolic_sizes_are_captured_for_each_size(counters):
     net = network()
     compiled = torch.compile(net, backend=npugraphs, dynamic=True)
     with torch.no_grad():
@@ -144,7 +133,7 @@ def test_symbolic_sizes_are_captured_for_each_size():
     assert counters("graphs", "captures", "replays", "eager runs") == [1, 3, 6, 3]
 
 
-def test_another_stream_has_a_capture_of_its_own():
+def test_another_stream_has_a_capture_of_its_own(counters):
     compiled, x = torch.compile(lambda x: (x * 2).relu() + 1, backend=npugraphs), torch.ones(4, device="npu")
     torch.npu.synchronize()
     for _ in range(3):
@@ -155,7 +144,7 @@ def test_another_stream_has_a_capture_of_its_own():
     assert counters("captures", "replays", "eager runs") == [2, 4, 2]
 
 
-def test_each_card_has_a_capture_of_its_own():
+def test_each_card_has_a_capture_of_its_own(counters):
     compiled = torch.compile(lambda x: (x * 2).relu() + 1, backend=npugraphs)
     for card in (0, 1) * 3:
         x = torch.ones(4, device=f"npu:{card}")
@@ -165,7 +154,7 @@ def test_each_card_has_a_capture_of_its_own():
     assert counters("captures", "replays") == [2, 4]
 
 
-def test_threads_share_a_compiled_function():
+def test_threads_share_a_compiled_function(counters):
     net = network()
     compiled = torch.compile(net, backend=npugraphs)
     inputs = [torch.randn(4, 8).npu() for _ in range(40)]

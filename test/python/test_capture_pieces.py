@@ -5,13 +5,12 @@ import warnings
 import pytest
 import torch
 from torch import nn
-from torch._dynamo.utils import counters as all_counters
 
 import torch_npu  # noqa: F401
 from torch_npu.dynamo.backend import npugraphs
 from torch_npu.dynamo.capture import MOST_CAPTURES
 
-pytestmark = [pytest.mark.filterwarnings("ignore:The AccumulateGrad node"), pytest.mark.usefixtures("restore_device")]
+pytestmark = [pytest.mark.filterwarnings("ignore:The AccumulateGrad node"), pytest.mark.usefixtures("restore_device", "counters")]
 
 
 @torch.library.custom_op("pieces_test::halves_of_host_sum", mutates_args=())
@@ -32,16 +31,6 @@ halves_of_host_sum.register_autograd(
     setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]))
 
 
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    all_counters.clear()
-
-
-def counters(*names):
-    return [all_counters["npu"][name] for name in names]
-
-
 def chain(x, length):
     for _ in range(length):
         x = x.sin() * 1.5
@@ -59,7 +48,7 @@ def expect(function, compiled, *shape, runs=5):
         assert all(map(torch.equal, compiled(x), function(x)))  # nothing of a run lives during the next one
 
 
-def test_an_operator_that_waits_runs_between_two_captures():
+def test_an_operator_that_waits_runs_between_two_captures(counters):
     compiled = torch.compile(with_a_wait, backend=npugraphs, fullgraph=True)
     reason = "pieces_test.halves_of_host_sum.default: .*not permitted when stream is capturing"
     with pytest.warns(UserWarning, match=f"captured in pieces.*: {reason}"):
@@ -69,7 +58,7 @@ def test_an_operator_that_waits_runs_between_two_captures():
 
 
 @pytest.mark.parametrize("before, after, pieces", [(2, 2, 2), (2, 0, 1), (0, 2, 1), (1, 1, 1), (1, 0, 0), (0, 0, 0)])
-def test_short_pieces_run_with_what_is_refused(before, after, pieces):
+def test_short_pieces_run_with_what_is_refused(before, after, pieces, counters):
     def function(x):
         return with_a_wait(x, before, after)
 
@@ -81,7 +70,7 @@ def test_short_pieces_run_with_what_is_refused(before, after, pieces):
     assert ("captured in pieces" if pieces else "is not captured and runs eagerly") in str(said[0].message)
 
 
-def test_tensors_of_the_cpu_stay_between_captures():
+def test_tensors_of_the_cpu_stay_between_captures(counters):
     def function(x):
         y = chain(x, 3)
         return [chain(y + torch.arange(8.0)[2:2 + x.shape[0]].npu(), 3)]
@@ -92,7 +81,7 @@ def test_tensors_of_the_cpu_stay_between_captures():
     assert counters("captures") == [2]
 
 
-def test_inputs_that_a_piece_changes():
+def test_inputs_that_a_piece_changes(counters):
     def function(x):
         x.add_(1)
         first, second = with_a_wait(x)
@@ -111,7 +100,7 @@ def test_inputs_that_a_piece_changes():
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_sizes_that_change(dynamic):
+def test_sizes_that_change(dynamic, counters):
     compiled = torch.compile(with_a_wait, backend=npugraphs, dynamic=dynamic)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.compile: a graph is captured in pieces")
@@ -120,7 +109,7 @@ def test_sizes_that_change(dynamic):
     assert counters("captures")[0] >= 4 and counters("replays")[0] > 8
 
 
-def test_training_steps():
+def test_training_steps(counters):
     class Network(nn.Module):
         def __init__(self):
             super().__init__()
