@@ -85,6 +85,18 @@ def _fill() -> None:
     _remove(tables[0], torch.cuda.is_available)  # its answer depends on who asks
     _set(handlers, torch.cuda.is_available, _is_available)
     trace_rules.clear_lru_cache()
+    after_import("torch._dynamo.backends.cudagraphs", _capture_on_npu)
+
+
+def _capture_on_npu(module: object) -> None:
+    """backend="cudagraphs", which registers itself when it is imported, is the one that captures on npu."""
+    if arguments.enabled:
+        from torch._dynamo.backends import registry
+
+        from torch_npu.dynamo.backend import npugraphs
+
+        npugraphs._tags = ()  # type: ignore[attr-defined]  # as register_backend does
+        _set(registry._COMPILER_FNS, "cudagraphs", npugraphs)
 
 
 def _is_available(self, tx, *args, **kwargs):
