@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Longer checks that are not part of ci/test.sh. Usage: bash ci/sweep.sh SWEEP [arguments of its script]
 #   asan, tsan  the C++ tests of abi/ and softnpu/ under AddressSanitizer or ThreadSanitizer
+#   files       every C++ file compiled by itself, with warnings as errors: wheels compile groups of files, editable installs do not
 #   fuzz        the C ABI called with whatever comes, seeded: [asan] [--seed N] [--calls N | --each N] [--threads N];
 #               unless told a million mixed calls on 1 and 4 threads, then 500 of every function and operator by itself
 #   stress      threads x streams x cards at random for a minute, in every mode of softnpu and the task queue
@@ -69,6 +70,9 @@ case "$sweep" in
     export GTEST_FILTER='-*works_between_processes/*_4'
     export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp:second_deadlock_stack=1:halt_on_error=0"
     sanitized tsan ;;
+  files)
+    cmake --preset debug -DPython_EXECUTABLE="$(command -v python3)"
+    cmake --build --preset debug --parallel "${MAX_JOBS:-$(nproc)}" ;;
   fuzz)
     build=build
     if [ "${1:-}" = asan ]; then
@@ -144,6 +148,6 @@ case "$sweep" in
   alone)
     python3 test/softnpu_dist/alone.py "$@" ;;
   *)
-    sed -n '2,28s/^# //p' "$0" >&2
+    sed -n '2,29s/^# //p' "$0" >&2
     exit 1 ;;
 esac
