@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "torch_npu"
+OFFICIAL_MODE = ("--mode", "queue 0")  # one is enough to see what a kernel computes
 PATIENCE = 10  # times the processor time that tests may take, until they are given up
 PROCESSES = {"run", "check", "whole", "broken"}  # fixtures that start processes
 PYTEST = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
@@ -90,7 +91,7 @@ def run_stage(copy: Path, stage: Stage) -> int:
         os.environ["SOFTNPU_PREFIX"] = str(copy / "softnpu")
         for name in ("PYTHONPATH", "LD_LIBRARY_PATH", "TORCH_NPU_FALLBACK_CPU_DISABLE"):  # of our package
             os.environ.pop(name, None)
-        os.execvp("bash", ["bash", "ci/official.sh", "--here", *stage.arguments])
+        os.execvp("bash", ["bash", "ci/official.sh", *OFFICIAL_MODE, *stage.arguments])
     import pytest
 
     plugins = [Watch(last_test_of(copy, os.getppid())), *([] if stage.processes is None else [Selection(stage.processes)])]

@@ -34,7 +34,7 @@ import operators  # noqa: E402
 import schemata  # noqa: E402
 import tables  # noqa: E402
 import tests_of  # noqa: E402
-from judge import PACKAGE, ROOT, Judge, Stage, copy_package, import_operators  # noqa: E402
+from judge import OFFICIAL_MODE, PACKAGE, ROOT, Judge, Stage, copy_package, import_operators  # noqa: E402
 
 EQUIVALENT = ROOT / "test/expect/mutants.yaml"
 MUST = 0.9
@@ -77,7 +77,7 @@ def table_cases(options: argparse.Namespace, count: int) -> tuple[list[Case], Pa
     chosen = list(compiled.items())[:count]
     cases = [Case(m.name, m, kernel_tests.stages(m), environment={schemata.VARIABLE: str(number)}) for number, m in chosen]
     if any(stage.program == "official" for case in cases for stage in case.stages):
-        subprocess.run(["bash", "ci/official.sh", "--here"], cwd=ROOT, check=True)  # makes its environment
+        subprocess.run(["bash", "ci/official.sh", *OFFICIAL_MODE, "operators"], cwd=ROOT, check=True)  # makes its environment
     return sorted(cases, key=lambda case: (case.name, case.mutant.line)), library
 
 

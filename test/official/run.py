@@ -1,12 +1,13 @@
 """Runs the checks of this folder with the official torch_npu wheel on softnpu; ci/official.sh sets up the environment.
 
-Usage: python run.py [--long] [NAME...]. A check is a function `check_*` of a module here, or one of its cases (rows.py); NAME picks
-modules or functions. Every mode of MODES runs them in a process of its own; a module with a line `IN_MODES = (...)` runs in those only,
-one with `APART = True`, which changes torch for good, in a process of its own. LONG names modules that take long: --long, the sweep
-(ci/sweep.sh official), runs those. A check that fails ends its process, because the official client is unusable after a failed task, and a
-new process takes the remaining ones.
+Usage: python run.py [--long] [--mode MODE] [NAME...]. A check is a function `check_*` of a module here, or one of its cases (rows.py);
+NAME picks modules or functions. Every mode of MODES, or one, runs them in a process of its own; a module with a line `IN_MODES = (...)`
+runs in those only, one with `APART = True`, which changes torch for good, in a process of its own. LONG names modules that take long:
+--long, the sweep (ci/sweep.sh official), runs those. A check that fails ends its process, because the official client is unusable after
+a failed task, and a new process takes the remaining ones.
 """
 
+import argparse
 import ast
 import importlib
 import json
@@ -55,7 +56,7 @@ def chosen_functions(names, chosen, mode):
     together, apart = [], []
     for name in names:
         module = Module(name)
-        found = [f for f in module.functions if not chosen or {name, f.partition(".")[2]} & set(chosen)]
+        found = [f for f in module.functions if not chosen or {name, f, f.partition(".")[2]} & set(chosen)]
         if mode in module.modes and found:
             apart.append(found) if module.apart else together.extend(found)
     return [*([together] if together else []), *apart]
@@ -135,9 +136,12 @@ def run_process(functions, environment, done, folder):
 def main():
     if sys.argv[1:] == ["--here"]:
         return run_here(*json.load(sys.stdin))
-    arguments = sys.argv[1:]
-    long = "--long" in arguments
-    chosen = [each for each in arguments if each != "--long"]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--mode", choices=MODES)
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    long, chosen, wanted = options.long, options.names, [options.mode] if options.mode else list(MODES)
     modules = [*MODULES, *LONG] if chosen else LONG if long else MODULES
     results, errors, seconds = {}, [], Counter()
 
@@ -152,13 +156,13 @@ def main():
         print(f"{mode}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        list(pool.map(run, MODES))
+        list(pool.map(run, wanted))
     print("\n".join(errors))
-    print(f"{'module':14}{'checks':>8}{'seconds':>9}  " + "  ".join(f"{mode:>8}" for mode in MODES))
+    print(f"{'module':14}{'checks':>8}{'seconds':>9}  " + "  ".join(f"{mode:>8}" for mode in wanted))
     for module in dict.fromkeys(name.partition(".")[0] for name, _ in results):
         of = {key: passed for key, passed in results.items() if key[0].partition(".")[0] == module}
         cells = []
-        for mode in MODES:
+        for mode in wanted:
             states = [passed for (_, m), passed in of.items() if m == mode]
             cells.append(f"{'' if not states else 'ok' if all(states) else f'{states.count(False)} FAILED':>8}")
         print(f"{module:14}{len({name for name, _ in of}):>8}{seconds[module]:>9.1f}  " + "  ".join(cells))
