@@ -1,12 +1,10 @@
 """apex is a distribution of its own; its source folder is on the path, so that no wheel has to be built for its tests."""
 
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
-os.environ["TORCH_NPU_FALLBACK_CPU_DISABLE"] = "1"
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "apex"))
 
 import torch_npu  # noqa: F401, E402

@@ -1,7 +1,3 @@
-"""The CPU fallback is forbidden: what is tested here runs on the npu."""
-
-import os
-
-os.environ["TORCH_NPU_FALLBACK_CPU_DISABLE"] = "1"
+"""Tests of this folder run on npu."""
 
 import torch_npu  # noqa: F401

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 
+import torch
+
 NAMES = ("tasks", "h2d_copies", "d2h_copies", "synchronizations")
 
 
@@ -17,13 +19,20 @@ def _library() -> ctypes.CDLL:
     return library
 
 
+def _counter(name: str) -> int:
+    return _library().softnpu_counter(name.encode())
+
+
 class Counted:
     """with Counted() as count: ...; count.tasks is what the block added."""
 
     def __enter__(self):
-        self._start = {name: _library().softnpu_counter(name.encode()) for name in NAMES}
+        torch.npu.synchronize()
+        self._start = {name: _counter(name) for name in NAMES}
         return self
 
     def __exit__(self, *_):
+        waits = _counter("synchronizations")
+        torch.npu.synchronize()  # what the task queue holds is counted too
         for name, start in self._start.items():
-            setattr(self, name, _library().softnpu_counter(name.encode()) - start)
+            setattr(self, name, (waits if name == "synchronizations" else _counter(name)) - start)

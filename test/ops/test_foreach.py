@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from against_cpu import assert_no_fallback
 from opinfo import copy_tensor, tensors
 from torch.testing._internal import common_methods_invocations as database
 from torch.utils._pytree import tree_map_only
@@ -36,4 +37,4 @@ def test_equals_the_cpu(info, dtype):
             except Exception:  # a type that the CPU refuses in this form
                 continue
             torch.testing.assert_close(outcome(function, sample, "npu"), expected, equal_nan=True)
-    assert not torch_npu.utils.fallback_counts()
+    assert_no_fallback()

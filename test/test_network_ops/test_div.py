@@ -3,7 +3,7 @@
 import os
 import unittest
 
-os.environ["TORCH_NPU_FALLBACK_CPU_DISABLE"] = "1"
+os.environ.setdefault("TORCH_NPU_FALLBACK_CPU_DISABLE", "1")
 
 import torch
 

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_map_only
 from torch_npu import npu
 from torch_npu._after_import import after_import
 
-os.environ["TORCH_NPU_FALLBACK_CPU_DISABLE"] = "1"
+os.environ.setdefault("TORCH_NPU_FALLBACK_CPU_DISABLE", "1")
 os.environ.setdefault("PYTORCH_TESTING_DEVICE_FOR_CUSTOM", "privateuse1")
 
 __all__ = ["TestCase"]

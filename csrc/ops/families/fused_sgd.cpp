@@ -21,7 +21,7 @@ void without_momentum(List params, List grads, double weight_decay, double lr, b
     owned = std::move(made);
     grads = owned;
   };
-  if (grad_scale) replace(at::_foreach_div(grads, *grad_scale));
+  if (grad_scale) at::_foreach_div_(grads, *grad_scale);  // the gradients stay unscaled, as upstream leaves them
   if (maximize) replace(at::_foreach_neg(grads));
   if (weight_decay != 0) replace(at::_foreach_add(grads, params, weight_decay));
   at::_foreach_add_(params, grads, -lr);
