@@ -8,10 +8,11 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import cases_inference as inference  # noqa: E402
 from cases import rand  # noqa: E402
 from cases_attention import BNSD, BSH, ENDS, PSE, ROWS, SINK, attend, fused, gradient, split  # noqa: E402
 
-from abi import run  # noqa: E402
+from abi import run, signature  # noqa: E402
 
 SCALE = 0.3
 
@@ -69,10 +70,42 @@ def test_query_key_and_value_of_one_product(dtype):
         torch._transform_bias_rescale_qkv(qkv.npu(), bias.npu(), 3)
 
 
+# Names of the fourth version -> those of the others.
+FOURTH = {"actual_seq_qlen": "actual_seq_lengths", "actual_seq_kvlen": "actual_seq_lengths_kv", "num_query_heads": "num_heads",
+          "softmax_scale": "scale", "quant_scale_out": "quant_scale2", "quant_offset_out": "quant_offset2",
+          "dequant_scale_key": "key_antiquant_scale", "dequant_offset_key": "key_antiquant_offset",
+          "dequant_scale_value": "value_antiquant_scale", "dequant_offset": "value_antiquant_offset",
+          "key_quant_mode": "key_antiquant_mode", "value_quant_mode": "value_antiquant_mode", "return_softmax_lse": "softmax_lse_flag", "learnable_sink": "sink"}
+OTHERS = {"input_layout_ptr": "input_layout", "default_learnable_sink": "sink"}
+
+
+def calls_for_inference():
+    """Each case of the operator as a call of each version that has its arguments: {argument: value}, and the case."""
+    for version in "2345":
+        name = f"aclnnFusedInferAttentionScoreV{version}"
+        keys = {argument: (FOURTH | OTHERS if version == "4" else OTHERS).get(argument, argument) for _, argument in signature(name)}
+        for case in inference.FUSED:
+            given = dict(case.kwargs) | dict(zip(("query", "key_tensors", "value_tensors"), case.args))
+            given |= {"sink": given.pop("learnable_sink")} if "learnable_sink" in given else {}
+            if case.op == inference.FIA and set(given) <= set(keys.values()):
+                yield pytest.param(name, {argument: given[key] for argument, key in keys.items() if key in given}, case,
+                                   id=f"V{version}-{case.label}")
+
+
+@pytest.mark.parametrize("name, given, case", list(calls_for_inference()))
+def test_versions_of_attention_for_inference(library, name, given, case):
+    wanted = case.reference(*case.args, **case.kwargs)
+    wanted = [wanted[0].to(torch.int8) if wanted[0].dtype == torch.int8 else wanted[0].to(case.args[0].dtype), *wanted[1:]]
+    results = [torch.zeros_like(w, device="npu") for w in wanted] + [torch.zeros(1, device="npu")] * (2 - len(wanted))
+    numbers = {"pre_tokens": 2**31 - 1, "next_tokens": 2**31 - 1} | on_card(given)
+    numbers |= {key: [numbers[key]] for key in ("key_tensors", "value_tensors")}
+    run(library, name, **numbers, **dict(zip(("out_tensor" if name.endswith("V4") else "out", "softmax_lse"), results)))
+    for actual, expected in zip(results, wanted):
+        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_the_fifth_version_of_attention_for_inference(library):
     """With rotary parts and a sink, of sequences in a row."""
-    import cases_inference as inference
-
     parts = {"query": inference.ROWS, "query_rope": rand(5, inference.N, 4), "key_rope": rand(9, inference.M, 4, seed=3)}
     key, value, sink = inference.ROW_K, inference.ROW_V[..., :6].contiguous(), rand(inference.N, seed=4)
     lengths = {"actual_seq_lengths": inference.ENDS, "actual_seq_lengths_kv": inference.KV_ENDS}

@@ -24,7 +24,8 @@ OTHERS = ("test/custom_ops/test_other_clients.py", "test/custom_ops/test_older_c
 OLDER = "test/cann_like/test_older.py"  # operators in place of newer ones
 # Tests beside these, by table.
 TESTS = {
-    "attention": ("test/python/test_attention.py", "test/custom_ops/test_attention.py", "test/custom_ops/test_attention_abi.py"),
+    "attention": ("test/custom_ops/test_attention_versions.py", "test/python/test_attention.py", "test/custom_ops/test_attention.py",
+                  "test/custom_ops/test_attention_abi.py"),
     "boxes": ("test/custom_ops/test_gradients.py",),
     "cache": ("test/custom_ops/test_caches.py",),
     "causal_conv": ("test/custom_ops/test_mhc.py",),
