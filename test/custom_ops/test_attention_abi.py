@@ -75,7 +75,8 @@ FOURTH = {"actual_seq_qlen": "actual_seq_lengths", "actual_seq_kvlen": "actual_s
           "softmax_scale": "scale", "quant_scale_out": "quant_scale2", "quant_offset_out": "quant_offset2",
           "dequant_scale_key": "key_antiquant_scale", "dequant_offset_key": "key_antiquant_offset",
           "dequant_scale_value": "value_antiquant_scale", "dequant_offset": "value_antiquant_offset",
-          "key_quant_mode": "key_antiquant_mode", "value_quant_mode": "value_antiquant_mode", "return_softmax_lse": "softmax_lse_flag", "learnable_sink": "sink"}
+          "key_quant_mode": "key_antiquant_mode", "value_quant_mode": "value_antiquant_mode",
+          "return_softmax_lse": "softmax_lse_flag", "learnable_sink": "sink"}
 OTHERS = {"input_layout_ptr": "input_layout", "default_learnable_sink": "sink"}
 
 

@@ -95,6 +95,10 @@ def alltoallv_gmm():
         out, *others = NPU.npu_alltoallv_gmm(x[rank].npu(), turned, name(), size, *counts, trans_gmm_weight=True)
         close(out, expected, dtype)
         assert others == [None, None]
+        turned = mm_w.t().contiguous().npu()
+        _, extra, _ = NPU.npu_alltoallv_gmm(x[rank].npu(), w.npu(), name(), size, *counts, mm_x=mm_x.npu(), mm_weight=turned,
+                                            trans_mm_weight=True)
+        close(extra, mm_x.float() @ mm_w.float(), dtype)
 
 
 def in_order_with_other_work():

@@ -151,19 +151,24 @@ RANDOM = {
     "random_": lambda: torch.empty(7, device="npu", dtype=torch.int64).random_(),
     "dropout": lambda: torch.nn.functional.dropout(torch.ones(50, device="npu"), 0.3),
     "multinomial": lambda: torch.multinomial(torch.ones(9, device="npu"), 4),
+    "exponential_": lambda: torch.empty(7, device="npu").exponential_(3.0),
+    "cauchy_": lambda: torch.empty(7, device="npu").cauchy_(-3.0, 2.0),
+    "geometric_": lambda: torch.empty(50, device="npu").geometric_(0.3),
 }
 
 
 @pytest.mark.parametrize("name", RANDOM)
 def test_random_numbers_go_on_from_replay_to_replay(name):
-    draw = RANDOM[name]
+    def draw():
+        return torch.stack([RANDOM[name](), RANDOM[name]()])  # the second goes on from the first, within the graph
+
     torch.npu.manual_seed(3)
     eager = [draw() for _ in range(3)]
     torch.npu.manual_seed(3)
     graph, out = capture(draw)
     for expected in eager:
         graph.replay()
-        assert torch.equal(out, expected)
+        assert torch.equal(out, expected) and not torch.equal(out[0], out[1])
     torch.npu.manual_seed(3)
     graph.replay()
     assert torch.equal(out, eager[0])
