@@ -12,4 +12,5 @@ if [ -z "${VIRTUAL_ENV:-}" ]; then
   fi
   . .venv/bin/activate
 fi
-python -m pip install --quiet --disable-pip-version-check -r "$1"
+# Not compiled: what nobody imports need not be.
+python -m pip install --quiet --disable-pip-version-check --no-compile -r "$1"
