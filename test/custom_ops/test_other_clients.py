@@ -80,6 +80,8 @@ CASES = [
      {"out": X.index_fill(1, torch.tensor([3, 0]), 2.5)}),
     ("aclnnInplaceIndexFillTensor", {"self": X, "dim": 1, "index": [3, 0], "value": 2.5},
      {"self": X.index_fill(1, torch.tensor([3, 0]), 2.5)}),
+    ("aclnnIndexAddV2", {"self": X, "dim": 1, "index": torch.tensor([3, 0]), "source": rand(4, 2), "alpha": 2.5},
+     {"out": X.index_add(1, torch.tensor([3, 0]), rand(4, 2), alpha=2.5)}),
     *[("aclnnInplaceFillDiagonal", {"self": rand(7, 3), "fill": 2.5, "wrap": wrap}, {"self": rand(7, 3).fill_diagonal_(2.5, wrap)})
       for wrap in (True, False)],
     *[("aclnnOneHot", {"self": torch.tensor([2, 0, 1]), "depth": 4, "on_value": torch.tensor([5]), "off_value": torch.tensor([-2]),

@@ -126,11 +126,11 @@ def stages(mutant: TableMutant) -> list[Stage]:
     own = [Stage((file,)) for file in TESTS.get(mutant.table, ())]
     if mutant.row not in called():
         return [Stage(OTHERS), *own, Stage(official_checks(), program="official")]
+    others = [Stage(OTHERS)] if any(f'"{mutant.row}"' in (ROOT / file).read_text() for file in OTHERS) else []
     if operators := custom_operators().get(mutant.row):
-        return [cases(operators), *own, *([Stage((OLDER,))] if mutant.row in older_operators() else [])]
+        return [cases(operators), *own, *others, *([Stage((OLDER,))] if mutant.row in older_operators() else [])]
     samples = tuple(f"test/ops/test_opinfo.py::test_equals_the_cpu[{op}]" for op in launching().get(mutant.row, [])[:OPERATORS])
     chosen = [] if samples else launching_operators(mutant.table)
-    others = [Stage(OTHERS)] if any(f'"{mutant.row}"' in (ROOT / file).read_text() for file in OTHERS) else []
     return [Stage((OPTIONS,)), *([Stage(samples)] if samples else []), *own, *([cases(chosen)] if chosen else []), *others]
 
 
