@@ -53,6 +53,8 @@ def register() -> None:
         from torch_npu.distributed import backend
 
         backend.register()
+        after_import("torch.distributed.tensor", _register_attention)
+        after_import("torch.distributed.tensor.experimental._context_parallel._attention", _register_rings)
     atexit.register(_C.finalize)
     atexit.register(reductions.end)  # before the cards are closed
 
@@ -99,6 +101,18 @@ def _wrap_inductor(compile_fx) -> None:
     from torch_npu.dynamo import inductor
 
     inductor.wrap_entry(compile_fx)
+
+
+def _register_attention(_tensor) -> None:
+    from torch_npu.distributed import attention
+
+    attention.register()
+
+
+def _register_rings(context_parallel) -> None:
+    from torch_npu.distributed import attention
+
+    attention.register_rings(context_parallel)
 
 
 def _allow_flex_attention(module) -> None:

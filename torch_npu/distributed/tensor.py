@@ -1,1 +1,1 @@
-"""DTensor and tensor parallelism work on npu meshes as upstream ships them; nothing is added."""
+"""DTensor and tensor parallelism work on npu meshes as upstream ships them; attention.py adds the rules of the fused attention."""
