@@ -53,7 +53,7 @@ def register() -> None:
         from torch_npu.distributed import backend
 
         backend.register()
-        after_import("torch.distributed.tensor", _register_attention)
+        after_import("torch.distributed.tensor", _register_sharding)
         after_import("torch.distributed.tensor.experimental._context_parallel._attention", _register_rings)
     atexit.register(_C.finalize)
     atexit.register(reductions.end)  # before the cards are closed
@@ -103,10 +103,11 @@ def _wrap_inductor(compile_fx) -> None:
     inductor.wrap_entry(compile_fx)
 
 
-def _register_attention(_tensor) -> None:
-    from torch_npu.distributed import attention
+def _register_sharding(_tensor) -> None:
+    from torch_npu.distributed import attention, sharding
 
     attention.register()
+    sharding.register()
 
 
 def _register_rings(context_parallel) -> None:

@@ -2,6 +2,7 @@
 
 import attention_cases
 import pytest
+import sharding_cases
 import training_cases as cases
 
 
@@ -49,3 +50,12 @@ def test_context_parallel_attention_of_four_ranks(four):
 def test_context_parallel_attention_with_a_mask_is_refused(pair):
     for message in pair.run(attention_cases.a_mask_along_the_sequence):
         assert "mask" in message
+
+
+@pytest.mark.parametrize("name", sharding_cases.CASES)
+def test_npu_operators_of_dtensors(pair, name):
+    pair.run(sharding_cases.splits_as_whole, name)
+
+
+def test_npu_operators_of_dtensors_move_nothing_that_may_be_split(pair):
+    pair.run(sharding_cases.stays_where_it_is)
