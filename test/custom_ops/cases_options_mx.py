@@ -3,6 +3,7 @@
 import torch
 from cases import rand
 from cases_mx import (
+    ALIASES,
     E1M2,
     E2M1,
     E4M3,
@@ -10,6 +11,7 @@ from cases_mx import (
     ENDS,
     EVEN,
     HIF8,
+    LARGEST,
     OFFSET,
     TALL,
     WEIGHT,
@@ -17,6 +19,7 @@ from cases_mx import (
     add_norm_mx,
     anti_mx_quant,
     block_quant,
+    byte_quant,
     case,
     dual_axis,
     grouped,
@@ -29,13 +32,39 @@ from cases_mx import (
     swiglu_group,
     swiglu_mx,
 )
+from cases_quant import by_group
 from cases_quant_fused import DUAL, DUAL_BACKWARD, group_backward, norm_backward_quant, rms, swiglu_both, swiglu_both_backward
 
 import torch_npu
 
 ROW, W = rand(1, 40), rand(16, seed=1)
 THREE = torch.tensor([0, 33, 64], dtype=torch.int32)
+
+
+def dynamic(x, smooth_scales=None, group_index=None, dst_type=None, quant_mode="pertoken", dst_type_max=0.0):
+    """Numbers of 8 bits that have an exponent, and a scale for each token, channel or tensor that brings its largest one to the type's."""
+    kind = ALIASES.get(dst_type, dst_type)
+    x = x.float()
+    if group_index is not None:
+        x = by_group(x, smooth_scales, tuple(group_index.tolist()))
+    elif smooth_scales is not None:
+        x = x * (smooth_scales[:, None] if quant_mode == "perchannel" else smooth_scales)
+    largest = x.abs().amax() if quant_mode == "pertensor" else x.abs().amax(-2 if quant_mode == "perchannel" else -1, keepdim=True)
+    scale = largest / (dst_type_max or LARGEST[kind])
+    values = torch.where(scale == 0, torch.zeros(()), x / scale)
+    return byte_quant(values, kind), scale.view(1) if quant_mode == "pertensor" else scale.squeeze(-2 if quant_mode == "perchannel" else -1)
+
+
+PLANES = rand(2, 3, 40)
 CASES = [
+    *[case("npu_dynamic_quant", (x,), dynamic, f"{label} of {name}", dst_type=kind, **options)
+      for name, kind in (("e4m3", E4M3), ("e5m2", torch_npu.float8_e5m2), ("hifloat8", HIF8))
+      for label, x, options in (
+          ("tokens", torch.cat([PLANES, torch.zeros(2, 1, 40)], 1).half(), {}),
+          ("channels", PLANES, {"quant_mode": "perchannel", "smooth_scales": rand(3).abs() + 1}),
+          ("everything", PLANES, {"quant_mode": "pertensor", "smooth_scales": rand(40).abs() + 1}),
+          ("groups", PLANES[0], {"smooth_scales": rand(2, 40).abs() + 1, "group_index": torch.tensor([1, 3], dtype=torch.int32)}))],
+    case("npu_dynamic_quant", (PLANES,), dynamic, "a maximum of hifloat8", dst_type=HIF8, dst_type_max=56.0),
     case("npu_dynamic_mx_quant_with_dual_axis", (torch.cat([EVEN, -EVEN]),), dual_axis, "ties", round_mode="round"),
     case("npu_dynamic_mx_quant_with_dual_axis", (ROW,), dual_axis, "one row", dst_type=E4M3, scale_alg=1),
     case("npu_dynamic_block_mx_quant", (torch.cat([EVEN, -EVEN]),), squares, "ties", round_mode="round", dst_type=E1M2),

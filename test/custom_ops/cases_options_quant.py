@@ -3,7 +3,7 @@
 import torch
 from cases import rand
 from cases_further_quant import bits_of, group_quant, norm_quant
-from cases_mx import case
+from cases_mx import case, gate
 from cases_quant import (
     I4A,
     I4B,
@@ -100,10 +100,12 @@ ROWS32 = (rand(4, 12) * 100).round().int()
 
 
 def dequantised(x, weight_scale=None, activation_scale=None, bias=None, quant_scale=None, quant_offset=None, group_index=None,
-                activate_left=False, quant_mode=0, dst_type=None, activate_dim=None, round_mode=None):
+                activate_left=False, quant_mode=0, dst_type=None, activate_dim=None, round_mode=None, swiglu_mode=0, **unit):
+    """`unit`: clamp_limit, glu_alpha and glu_bias, which the plain unit does without."""
     x = x if bias is None else x + bias
     x = x.float() if weight_scale is None else x.float() * weight_scale
-    y = swiglu(x if activation_scale is None else x * activation_scale[:, None], activate_left)
+    x = x if activation_scale is None else x * activation_scale[:, None]
+    y = gate(x, -1, activate_left, swiglu_mode, *(unit[name] for name in ("clamp_limit", "glu_alpha", "glu_bias") if name in unit))
     y = y if quant_scale is None else y * quant_scale
     return both(y) if quant_mode else rounded(y + (0 if quant_offset is None else quant_offset))
 
@@ -118,6 +120,13 @@ GATED = [
          quant_scale=rand(6) * 9, activate_left=True, round_mode=0),
     case("npu_dequant_swiglu_quant", (ROWS32[:1],), dequantised, "one row, dynamic with bias", weight_scale=rand(12).abs() / 50,
          activation_scale=rand(1).abs(), bias=torch.arange(12, dtype=INT), quant_scale=rand(1, 6).abs() + 1, quant_mode=1),
+    *[case("npu_dequant_swiglu_quant", (ROWS32,), dequantised, f"unit {mode}", weight_scale=rand(12).abs() / 5, quant_mode=1,
+           activation_scale=rand(len(ROWS32)).abs() + 1, quant_scale=rand(6).abs() + 1, activate_left=left, swiglu_mode=mode,
+           clamp_limit=2.0, glu_alpha=0.5, glu_bias=-1.)
+      for mode, left in ((0, True), (1, False), (2, True))],
+    case("npu_dequant_swiglu_quant", (rand(4, 12) * 9,), dequantised, "unit of its defaults", quant_mode=1, swiglu_mode=1),
+    case("npu_dequant_swiglu_quant", (ROWS32,), dequantised, "static, right half first", weight_scale=rand(12).abs() / 50,
+         quant_scale=rand(6) * 9, swiglu_mode=2),
 ]
 
 

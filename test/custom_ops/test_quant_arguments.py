@@ -24,6 +24,10 @@ E4A, E4B = (t.to(torch.float8_e4m3fn) for t in (I8A, I8B))
     ("npu_dynamic_quant", (rand(8),), {}, "input has 1 dimensions, expected at least 2"),
     ("npu_dynamic_quant", (rand(3, 8),), {"quant_mode": "perrow"}, 'quant_mode is "perrow"'),
     ("npu_dynamic_quant", (rand(3, 8),), {"group_index": ENDS}, "smooth_scales, which is missing"),
+    ("npu_dynamic_quant", (rand(3, 8),), {"dst_type": torch.float8_e4m3fn, "dst_type_max": 9.0}, "expected 0, or for torch_npu.hifloat8"),
+    ("npu_dynamic_quant", (rand(3, 8),), {"quant_mode": "perchannel", "smooth_scales": rand(8)}, "one number for each of the 3 places"),
+    ("npu_dynamic_quant", (rand(3, 8),), {"dst_type": torch.float8_e4m3fnuz}, "dst_type is Float8_e4m3fnuz, expected one of"),
+    ("npu_dynamic_quant_asymmetric", (rand(3, 8),), {"dst_type": torch.float8_e4m3fn}, "dst_type is Float8_e4m3fn, expected one of"),
     ("npu_quantize", (rand(3, 8), SCALE[:1], None, torch.float16), {}, "npu_quantize: dtype is Half"),
     ("npu_anti_quant", (rand(3, 8), SCALE[:1]), {}, "npu_anti_quant: x is Float, expected one of Char, Int"),
     ("npu_quant_matmul", (I8A, I8B, SCALE), {"x1_dtype": E2M1}, "x1 is float4, whose scales must be of torch_npu.float8_e8m0fnu"),
@@ -68,7 +72,7 @@ E4A, E4B = (t.to(torch.float8_e4m3fn) for t in (I8A, I8B))
      "one weight of three"),
     ("npu_ffn", (ROWS, rand(4, 6), rand(6, 4), "tanh"), {}, 'activation is "tanh"'),
     ("npu_dequant_swiglu_quant", (torch.ones(4, 8, dtype=torch.int32),), {"quant_mode": 1}, "x of int32 needs weight_scale"),
-    ("npu_dequant_swiglu_quant", (rand(4, 8),), {"quant_mode": 1, "swiglu_mode": 1}, "does not support swiglu_mode"),
+    ("npu_dequant_swiglu_quant", (rand(4, 8),), {"quant_mode": 1, "swiglu_mode": 3}, "swiglu_mode is 3, expected 0, 1 or 2"),
 ])  # fmt: skip
 @pytest.mark.parametrize("device", ["npu", "meta"])
 def test_argument_is_refused(name, args, kwargs, message, device):

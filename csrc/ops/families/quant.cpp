@@ -5,6 +5,7 @@
 #include "aclnn/dtype.h"
 #include "aclnn/op.h"
 #include "ops/calls.h"
+#include "ops/families/mx.h"
 #include "ops/tensor.h"
 
 namespace npu::ops {
@@ -14,12 +15,14 @@ using results::Result;
 
 namespace {
 
+constexpr int64_t kHifloat8 = 290;
+
 // Numbers of types that torch lacks, or had later than the official plugin.
 const char* plugin_type(int64_t number) {
   switch (number) {
     case 285:
       return "torch_npu.int4";
-    case 290:
+    case kHifloat8:
       return "torch_npu.hifloat8";
     case 291:
       return "torch_npu.float8_e5m2";
@@ -49,6 +52,19 @@ std::string names(std::initializer_list<at::ScalarType> types) {
     text += type == at::kQUInt4x2 ? "quint4x2 (int4)" : c10::toString(type);
   }
   return text;
+}
+
+bool is_floating(std::optional<int64_t> number) {
+  switch (number.value_or(-1)) {
+    case static_cast<int64_t>(at::ScalarType::Float8_e4m3fn):
+    case static_cast<int64_t>(at::ScalarType::Float8_e5m2):
+    case kHifloat8:
+    case 291:
+    case 292:
+      return true;
+    default:
+      return false;
+  }
 }
 
 at::ScalarType plain(int64_t number) {
@@ -89,6 +105,16 @@ Result in_type(const char* op, Dims sizes, at::ScalarType type) {
   return {std::move(sizes), at::kInt};
 }
 
+Result dynamic_quantised(const char* op, const Tensor& input, std::optional<int64_t> number) {
+  if (is_floating(number)) return results::quantized(results::dims(input), *number);
+  return in_type(op, input, quantised(op, "dst_type", number));
+}
+
+TypeNumber dynamic_type(std::optional<int64_t> number) {
+  if (is_floating(number)) return type_number(*number);
+  return {acl_type(carrier(number ? plain(*number) : at::kChar))};
+}
+
 void refuse(const char* op, std::initializer_list<std::pair<const char*, bool>> arguments) {
   std::string given;
   for (const auto& [argument, is_given] : arguments)
@@ -116,20 +142,25 @@ void check_static(const char* op, bool is_static, const std::optional<Tensor>& s
 }
 
 void check_dynamic_quant(const char* op, const Tensor& input, const std::optional<Tensor>& smooth_scales,
-                         const std::optional<Tensor>& group_index, c10::string_view mode, double dst_type_max) {
+                         const std::optional<Tensor>& group_index, c10::string_view mode, double dst_type_max,
+                         std::optional<int64_t> dst_type) {
   TORCH_CHECK(input.dim() >= 2, op, ": input has ", input.dim(), " dimensions, expected at least 2");
   check_one_of(op, "quant_mode", mode, {"pertoken", "pertensor", "perchannel"});
   TORCH_CHECK(!group_index || smooth_scales, op, ": group_index divides smooth_scales, which is missing");
   TORCH_CHECK(!group_index || mode == "pertoken", op, ": group_index needs quant_mode \"pertoken\"");
-  TORCH_CHECK(!smooth_scales || mode != "perchannel", op,
-              ": smooth_scales needs quant_mode \"pertoken\" or \"pertensor\"");
-  refuse(op, {{"dst_type_max", dst_type_max != 0}});
+  TORCH_CHECK(!smooth_scales || mode != "perchannel" ||
+                  (smooth_scales->dim() == 1 && smooth_scales->sym_size(0) == input.sym_size(-2)),
+              op, ": smooth_scales must have one number for each of the ", input.sym_size(-2),
+              " places of the last dimension but one, with quant_mode \"perchannel\"");
+  TORCH_CHECK(dst_type_max == 0 || (dst_type && *dst_type == kHifloat8 && dst_type_max > 0 && dst_type_max <= 32768),
+              op, ": dst_type_max is ", dst_type_max, ", expected 0, or for torch_npu.hifloat8 a number up to 32768");
 }
 
 void check_dequant_swiglu_quant(const Tensor& x, const std::optional<Tensor>& weight_scale,
                                 const std::optional<Tensor>& bias, const std::optional<Tensor>& quant_scale,
-                                int64_t quant_mode) {
+                                int64_t quant_mode, int64_t swiglu_mode) {
   const char* op = "npu_dequant_swiglu_quant";
+  TORCH_CHECK(swiglu_mode >= 0 && swiglu_mode <= 2, op, ": swiglu_mode is ", swiglu_mode, ", expected 0, 1 or 2");
   check_type(op, "x", x, {at::kInt, at::kHalf, at::kBFloat16, at::kFloat});
   TORCH_CHECK(x.scalar_type() != at::kInt || weight_scale, op, ": x of int32 needs weight_scale");
   if (bias) check_type(op, "bias", *bias, {at::kInt});

@@ -1,6 +1,7 @@
 // What rows of quantisation share: types that arguments name by number, int4 in an int32, sizes of quantised products.
 #pragma once
 
+#include "aclnn/stored.h"
 #include "ops/checks/custom.h"
 #include "ops/results.h"
 
@@ -18,6 +19,9 @@ inline std::optional<int64_t> number(const std::optional<at::ScalarType>& type) 
 inline at::ScalarType quantised(const char* op, const char* argument, std::optional<int64_t> number) {
   return type_of(op, argument, number, at::kChar, {at::kChar, at::kQUInt4x2});
 }
+// Of a dynamic quantisation: these, float8_e4m3fn, float8_e5m2, or bytes that are hifloat8.
+results::Result dynamic_quantised(const char* op, const Tensor& input, std::optional<int64_t> number);
+TypeNumber dynamic_type(std::optional<int64_t> number);
 inline at::ScalarType carrier(at::ScalarType type) { return type == at::kQUInt4x2 ? at::kInt : type; }
 int64_t acl_number(at::ScalarType type);  // for `int` arguments of aclnn operators
 // Numbers of these sizes, packed if they are int4.
@@ -36,10 +40,11 @@ void check_quantised_into(const char* op, const Tensor& input, const Tensor& res
 void check_mode(const char* op, const char* argument, int64_t value);  // 0 or 1
 void check_static(const char* op, bool is_static, const std::optional<Tensor>& scale);
 void check_dynamic_quant(const char* op, const Tensor& input, const std::optional<Tensor>& smooth_scales,
-                         const std::optional<Tensor>& group_index, c10::string_view mode, double dst_type_max);
+                         const std::optional<Tensor>& group_index, c10::string_view mode, double dst_type_max,
+                         std::optional<int64_t> dst_type);
 void check_dequant_swiglu_quant(const Tensor& x, const std::optional<Tensor>& weight_scale,
                                 const std::optional<Tensor>& bias, const std::optional<Tensor>& quant_scale,
-                                int64_t quant_mode);
+                                int64_t quant_mode, int64_t swiglu_mode);
 void check_quant_scatter(const char* op, const Tensor& input, const Tensor& indices, const Tensor& updates,
                          int64_t axis, c10::string_view reduce, std::optional<int64_t> dst_type,
                          const std::optional<c10::string_view>& round_mode);

@@ -45,6 +45,15 @@ std::vector<int64_t> places(const Optional& ends, int64_t length) {
 
 int64_t up(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
+// int8 and float8 are rounded to even, hifloat8 away from zero.
+uint8_t to_byte(double value, at::ScalarType type) {
+  if (type == at::ScalarType::Bits8) return mx::hif_encode(value);
+  if (type == at::kChar)
+    return static_cast<uint8_t>(static_cast<int8_t>(std::clamp(std::nearbyint(value), -128., 127.)));
+  if (std::isnan(value)) return 0x7f;
+  return mx::format_of(type)->encode(value, mx::Rounding::to_even);
+}
+
 }  // namespace
 
 namespace mx {
@@ -90,6 +99,24 @@ Tensor hif_decoded(const Tensor& codes) {
   auto* to = out.mutable_data_ptr<float>();
   for (int64_t i = 0; i < bytes.numel(); i++) to[i] = static_cast<float>(hif_decode(from[i]));
   return out;
+}
+
+bool is_floating_byte(at::ScalarType type) {
+  return type == at::ScalarType::Bits8 || type == at::ScalarType::Float8_e4m3fn || type == at::ScalarType::Float8_e5m2;
+}
+
+double most_of(at::ScalarType type) {
+  if (type == at::ScalarType::Bits8) return kHifMost;
+  return type == at::kChar ? 127 : format_of(type)->most();
+}
+
+void write_bytes(Tensor& y, const Tensor& values) {
+  const auto wide = values.to(at::kFloat).contiguous();
+  auto codes = at::empty(wide.sizes(), wide.options().dtype(at::kByte));
+  const auto* value = wide.const_data_ptr<float>();
+  auto* code = codes.mutable_data_ptr<uint8_t>();
+  for (int64_t i = 0; i < wide.numel(); i++) code[i] = to_byte(value[i], y.scalar_type());
+  y.view(at::kByte).copy_(codes);
 }
 
 }  // namespace mx
@@ -251,31 +278,13 @@ Tensor normed(Tensor& rstd, const Tensor& x, const Tensor& gamma, const Optional
   return beta ? y + beta->to(at::kFloat) : y;
 }
 
-namespace {
-
-// Divides by the scale, and rounds as `y`'s type does: int8 and float8 to even, hifloat8 away from zero.
-uint8_t to_byte(double value, at::ScalarType type) {
-  if (type == at::ScalarType::Bits8) return mx::hif_encode(value);
-  if (type == at::kChar)
-    return static_cast<uint8_t>(static_cast<int8_t>(std::clamp(std::nearbyint(value), -128., 127.)));
-  if (std::isnan(value)) return 0x7f;
-  return mx::format_of(type)->encode(value, mx::Rounding::to_even);
-}
-
-double most_of(at::ScalarType type) {
-  if (type == at::ScalarType::Bits8) return mx::kHifMost;
-  return type == at::kChar ? 127 : mx::format_of(type)->most();
-}
-
-}  // namespace
-
 void block_quantize(Tensor& y, Tensor& scale, const Tensor& x, const Optional& ends, double min_scale, int64_t rows,
                     int64_t columns, double maximum) {
   const auto wide = x.to(at::kFloat).contiguous();
   const int64_t height = x.size(-2), width = x.size(-1), planes = x.numel() ? x.numel() / (height * width) : 0;
   auto codes = at::zeros(wide.sizes(), wide.options().dtype(at::kByte));
   auto scales = at::zeros(scale.sizes(), wide.options());
-  const float most = static_cast<float>(maximum > 0 ? maximum : most_of(y.scalar_type()));
+  const float most = static_cast<float>(maximum > 0 ? maximum : mx::most_of(y.scalar_type()));
   const float limit = min_scale > 0 ? static_cast<float>(1 / min_scale) : std::numeric_limits<float>::infinity();
   const auto* values = wide.const_data_ptr<float>();
   auto* code = codes.mutable_data_ptr<uint8_t>();
@@ -308,11 +317,7 @@ void block_quantize(Tensor& y, Tensor& scale, const Tensor& x, const Optional& e
 void quantize_with_max(Tensor& y, Tensor& amax, const Tensor& x, const Tensor& scale) {
   const auto wide = x.to(at::kFloat).contiguous();
   const float by = scale.to(at::kFloat).contiguous().const_data_ptr<float>()[0];
-  auto codes = at::zeros(wide.sizes(), wide.options().dtype(at::kByte));
-  const auto* values = wide.const_data_ptr<float>();
-  auto* code = codes.mutable_data_ptr<uint8_t>();
-  for (int64_t i = 0; i < wide.numel(); i++) code[i] = to_byte(values[i] / by, y.scalar_type());
-  y.view(at::kByte).copy_(codes);
+  mx::write_bytes(y, wide / by);
   amax.fill_(wide.numel() ? wide.abs().max().item<float>() : 0);
 }
 

@@ -23,6 +23,11 @@ Tensor unpacked(const Tensor& pairs);
 Tensor dequantized(const Tensor& x, const Tensor& scale, int64_t block_size);
 Tensor hif_decoded(const Tensor& codes);
 
+// float8_e4m3fn, float8_e5m2 and hifloat8: the largest number, and numbers rounded to the type as its bytes.
+bool is_floating_byte(at::ScalarType type);
+double most_of(at::ScalarType type);  // int8's, too
+void write_bytes(Tensor& y, const Tensor& values);
+
 }  // namespace mx
 
 // `x` in blocks of `block` along `axis`, which is divided into groups by their `ends` where there are some.

@@ -162,14 +162,18 @@ void anti_quant(Tensor& out, const Tensor& x, const Tensor& scale, const std::op
 }
 
 void dynamic_quant(Tensor& out, Tensor& scale, const std::optional<Tensor>& offset, const Tensor& x,
-                   const std::optional<Tensor>& smooth, const std::optional<Tensor>& groups, const std::string& mode) {
+                   const std::optional<Tensor>& smooth, const std::optional<Tensor>& groups, const std::string& mode,
+                   double maximum) {
   const bool by_rows = !offset && !groups && mode != "perchannel" && mode != "pertensor";
   const bool fits = out.sizes() == x.sizes() && scale.numel() * x.size(-1) == x.numel();
   if (by_rows && fits && out.scalar_type() == at::kChar && out.is_contiguous() && rows::fit(x) && x.numel() > 0 &&
       (!smooth || smooth->numel() == x.size(-1)))
     return dynamic_quant_rows(out, scale, x, smooth);
-  const auto numbers = by_groups(wide(x), smooth, groups, 0);
-  const auto [least, most] = limits(out, x);
+  const bool by_channels = mode == "perchannel";  // which the rows of a plane are smoothed for
+  const auto numbers = by_groups(wide(x), smooth && by_channels ? smooth->unsqueeze(-1) : smooth, groups, 0);
+  const bool floating = mx::is_floating_byte(out.scalar_type());
+  const auto [least, most] =
+      floating ? Limits{0, maximum > 0 ? maximum : mx::most_of(out.scalar_type())} : limits(out, x);
   std::vector<int64_t> dims{mode == "perchannel" ? -2 : -1};
   if (mode == "pertensor") {
     dims.resize(x.dim());
@@ -189,7 +193,7 @@ void dynamic_quant(Tensor& out, Tensor& scale, const std::optional<Tensor>& offs
     factor = numbers.abs().amax(dims, true) / most;
   }
   const auto scaled = numbers / or_one(factor);
-  round_into(out, offset ? scaled + shift : scaled);
+  floating ? mx::write_bytes(out, scaled) : round_into(out, offset ? scaled + shift : scaled);
   scale.copy_(factor.view(scale.sizes()));
 }
 
@@ -233,11 +237,11 @@ void swiglu_quant(Tensor& out, Tensor& scale, const Tensor& x, const std::option
 void dequant_swiglu_quant(Tensor& out, Tensor& scale, const Tensor& x, const std::optional<Tensor>& weight_scale,
                           const std::optional<Tensor>& activation_scale, const std::optional<Tensor>& bias,
                           const std::optional<Tensor>& quant_scale, const std::optional<Tensor>& quant_offset,
-                          const std::optional<Tensor>& groups, bool left, const std::string& mode) {
+                          const std::optional<Tensor>& groups, const GatedUnit& gate, const std::string& mode) {
   auto numbers = wide(bias ? x + *bias : x);
   numbers = by_groups(numbers, weight_scale, groups, 1);
   if (activation_scale) numbers = numbers * wide(*activation_scale).view({-1, 1});
-  auto y = by_groups(swiglu(numbers, left), quant_scale, groups, 1);
+  auto y = by_groups(gated(numbers, gate), quant_scale, groups, 1);
   if (groups) {  // rows behind the last group hold nothing
     const auto spans = groups_of(*groups, 1, y.size(0));
     const int64_t end = spans.empty() ? 0 : spans.back().end;

@@ -2,6 +2,7 @@
 // Numbers are computed in float32 and rounded once, to even.
 #pragma once
 
+#include "kernels/families/mx.h"
 #include "kernels/families/nn.h"
 
 namespace softnpu::kernels {
@@ -41,9 +42,10 @@ void quantize(Tensor& out, const Tensor& x, const Tensor& scales, const std::opt
               int64_t axis, bool divide);
 void anti_quant(Tensor& out, const Tensor& x, const Tensor& scale, const std::optional<Tensor>& offset);
 // Each token by its largest number, or all channels or everything by theirs. With an offset from smallest to largest.
+// Without one also to float8 and hifloat8; `maximum` stands for the largest number of the type where it is not 0.
 void dynamic_quant(Tensor& out, Tensor& scale, const std::optional<Tensor>& offset, const Tensor& x,
                    const std::optional<Tensor>& smooth, const std::optional<Tensor>& groups,
-                   const std::string& mode = "pertoken");
+                   const std::string& mode = "pertoken", double maximum = 0);
 void group_quant(Tensor& out, const Tensor& x, const Tensor& scale, const Tensor& group_index,
                  const std::optional<Tensor>& offset);
 void gelu_quant(Tensor& out, const std::optional<Tensor>& out_scale, const Tensor& x,
@@ -55,7 +57,7 @@ void swiglu_quant(Tensor& out, Tensor& scale, const Tensor& x, const std::option
 void dequant_swiglu_quant(Tensor& out, Tensor& scale, const Tensor& x, const std::optional<Tensor>& weight_scale,
                           const std::optional<Tensor>& activation_scale, const std::optional<Tensor>& bias,
                           const std::optional<Tensor>& quant_scale, const std::optional<Tensor>& quant_offset,
-                          const std::optional<Tensor>& groups, bool left, const std::string& mode);
+                          const std::optional<Tensor>& groups, const GatedUnit& gate, const std::string& mode);
 void dequant_bias(Tensor& out, const Tensor& x, const Tensor& weight_scale,
                   const std::optional<Tensor>& activation_scale, const std::optional<Tensor>& bias);
 // updates[i] into self[i], from place indices[i] of the axis on.
