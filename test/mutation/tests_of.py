@@ -56,6 +56,8 @@ TESTS = {
                                "rms or refus or functions or schema or steps_need"],
     "distributed/backend.py": [*(f"{DISTRIBUTED}{name}.py" for name in ("repair", "init", "hosts", "tools", "training")), "-k",
                                "repair or default_backend or environment or split_group or launcher or namespaces or options or compress"],
+    "distributed/attention.py": [f"{DISTRIBUTED}training.py", "-k", "attention"],
+    "distributed/sharding.py": [f"{DISTRIBUTED}training.py", "-k", "npu_operators"],
     "distributed/distributed_c10d.py": [*(f"{DISTRIBUTED}{name}.py" for name in ("repair", "init", "faults")), "-k",
                                         "repair or rebuilt or default_backend"],
     "distributed/rendezvous.py": [f"{DISTRIBUTED}rendezvous.py"],
