@@ -190,3 +190,13 @@ def test_arguments_without_a_meaning_are_refused_by_name():
         npu.npu_scatter_pa_kv_cache(
             *to("npu", (cache.TOKENS, cache.VALUES, torch.zeros(cache.NORM), torch.zeros(cache.NORM), cache.SLOTS)), cache_mode="NZ"
         )
+
+
+@pytest.mark.parametrize("name", ["npu_fused_infer_attention_score", "npu_fused_infer_attention_score_v2"])
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_attention_refuses_queries_of_float8(name, dtype):
+    """What they mean is not published: the result would be float8 as well, without a scale."""
+    query, key, value = (t.to(dtype) for t in to("npu", (inference.Q, inference.K, inference.V)))
+    heads = {"num_heads": 4} if name.endswith("score") else {"num_query_heads": 4}
+    with pytest.raises(NotImplementedError, match=f"{name} does not support a query of Float8_"):
+        getattr(npu, name)(query, key, value, input_layout="BNSD", **heads)

@@ -49,6 +49,8 @@ void check_attention(const char* op, const Tensor& query, const Tensor& value, s
   std::string all;
   for (const auto& each : kLayouts) all += (all.empty() ? "" : ", ") + std::string(each.name);
   TORCH_CHECK(found, op, ": input_layout is \"", layout, "\", expected one of ", all);
+  TORCH_CHECK_NOT_IMPLEMENTED(!c10::isFloat8Type(query.scalar_type()), op, " does not support a query of ",
+                              query.scalar_type(), ": use float16, bfloat16 or int8");
   const int64_t rank = static_cast<int64_t>(found->in.size());
   TORCH_CHECK(query.dim() == rank, op, ": query has ", query.dim(), " dimensions, expected ", rank,
               " for input_layout ", layout);
