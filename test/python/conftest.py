@@ -14,6 +14,8 @@ os.environ["TORCH_NPU_FALLBACK_CPU_DISABLE"] = "1"
 
 import torch
 
+import torch_npu  # noqa: F401 (where torch was imported without it, as in a fork of test/mutation, no file here would run alone)
+
 
 def pytest_collection_modifyitems(items):
     if not torch.npu.is_available():
