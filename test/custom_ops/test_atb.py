@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
 import torch_npu
@@ -58,6 +59,22 @@ def test_result(case, dtype, tolerance):
     actual = [kwargs[at] if isinstance(at, str) else args[at] for at in case.written] or outputs(result)
     for a, e in zip(actual, expected, strict=True):
         torch.testing.assert_close(a.cpu().float(), e.float(), rtol=tolerance, atol=tolerance)
+
+
+WITH_RESULTS = [case for case in atb_cases.CASES if not case.written and "paged_cache_load" not in case.op]  # whose size is a sum
+
+
+@pytest.mark.parametrize("case", {case.op: case for case in WITH_RESULTS}.values(), ids=str)
+def test_fake_tensors_have_the_shapes_of_real_ones(case):
+    packet, _, overload = case.op.partition(".")
+    operator = getattr(getattr(torch.ops.atb, packet), overload or "default")
+    args, kwargs = to("npu", tree_map_only(torch.Tensor, lambda t: masked.encoded(case, t, torch.float32), (case.args, case.kwargs)))
+    real = outputs(operator(*args, **kwargs))
+    mode = FakeTensorMode()
+    given = tree_map_only(torch.Tensor, mode.from_tensor, (args, kwargs))
+    with mode:
+        fake = outputs(operator(*given[0], **given[1]))
+    assert [(t.shape, t.dtype, t.device) for t in fake] == [(t.shape, t.dtype, t.device) for t in real]
 
 
 def test_every_operator_has_six_cases():
