@@ -77,6 +77,21 @@ def test_fake_tensors_have_the_shapes_of_real_ones(case):
     assert [(t.shape, t.dtype, t.device) for t in fake] == [(t.shape, t.dtype, t.device) for t in real]
 
 
+WITHOUT_RESULTS = [case for case in atb_cases.CASES if case.written and not any(isinstance(at, str) for at in case.written)]
+
+
+@pytest.mark.parametrize("case", {case.op: case for case in WITHOUT_RESULTS}.values(), ids=str)
+def test_what_only_writes_does_nothing_to_fake_tensors_and_is_none_of_the_cpus(case):
+    """Fake tensors have no lengths to write by, and the CPU has no such operators."""
+    args = tree_map_only(torch.Tensor, lambda t: masked.encoded(case, t, torch.float32), case.args)
+    mode = FakeTensorMode()
+    fake = tree_map_only(torch.Tensor, mode.from_tensor, to("npu", args))
+    with mode:
+        assert getattr(torch.ops.atb, case.op)(*fake, **case.kwargs) is None
+    with pytest.raises(NotImplementedError, match=f"'atb::{case.op}' with arguments from the 'CPU' backend"):
+        getattr(torch.ops.atb, case.op)(*args, **case.kwargs)
+
+
 def test_every_operator_has_six_cases():
     counts = Counter(case.op for case in atb_cases.CASES)
     assert {name: counts[name] for name in FAMILIES if counts[name] < 6} == {}

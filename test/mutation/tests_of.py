@@ -46,7 +46,7 @@ TESTS = {
     "atb.py": ["test/custom_ops/test_atb.py"],
     "op_plugin/": ["test/custom_ops/test_atb.py"],
     "contrib/_transfer/dynamo.py": [f"{PYTHON}transfer_compile.py", "-k", "not trainer"],
-    "contrib/_transfer/script.py": [f"{PYTHON}transfer_to_npu.py", f"{PYTHON}transfer_compile.py", "-k", "script or undo"],
+    "contrib/_transfer/script.py": [f"{PYTHON}transfer_parts.py", f"{PYTHON}transfer_to_npu.py", f"{PYTHON}transfer_compile.py", "-k", "script or undo"],
     "contrib/_transfer/environment.py": [*TRANSFER[:2], "-k", "transfer_parts or environment"],
     "contrib/_transfer/": TRANSFER,
     "contrib/transfer_to_npu.py": TRANSFER,
