@@ -147,8 +147,9 @@ def test_label_smoothing_of_a_thousand_classes():
 def test_label_smoothing_of_several_dimensions():
     """Classes are the last one."""
     logits, target = rand(2, 3, 5), torch.tensor([[0, 4, 2], [1, 1, 3]])
-    loss = modules.LabelSmoothingCrossEntropy(5, 0.2)(logits.npu(), target.npu()).cpu()
-    torch.testing.assert_close(loss, modules.LabelSmoothingCrossEntropy(5, 0.2).npu()(logits.flatten(0, 1).npu(), target.flatten().npu()).cpu())
+    smooth = modules.LabelSmoothingCrossEntropy(5, 0.2)
+    loss = smooth(logits.npu(), target.npu()).cpu()
+    torch.testing.assert_close(loss, smooth(logits.flatten(0, 1).npu(), target.flatten().npu()).cpu())
     weights = torch.full((2, 3, 5), 0.05).scatter(2, target.unsqueeze(2), 0.8)
     torch.testing.assert_close(loss, -(weights * torch.log_softmax(logits, -1)).sum(-1).mean())
 

@@ -12,8 +12,10 @@ from judge import ROOT, Stage
 PYTHON = "test/python/test_"
 CUSTOM_OPS = [f"test/custom_ops/test_{name}.py" for name in ("custom_ops", "refused_arguments", "compositions")]
 EDGES = f"{PYTHON}migrate_edges.py"
-CONVERT = [f"{PYTHON}migrate_convert.py", f"{PYTHON}migrate_hostile.py", EDGES, "-k", "not own_sources and not browser and not linear"]
-ANALYSE = [f"{PYTHON}migrate_analyse.py", f"{PYTHON}migrate_advice.py", EDGES, "-k", "not function_mode and not speed"]
+PARTS = f"{PYTHON}migrate_parts.py"
+CONVERT = [PARTS, f"{PYTHON}migrate_convert.py", f"{PYTHON}migrate_hostile.py", EDGES, "-k",
+           "not own_sources and not browser and not linear"]
+ANALYSE = [PARTS, f"{PYTHON}migrate_analyse.py", f"{PYTHON}migrate_advice.py", EDGES, "-k", "not function_mode and not speed"]
 TRANSFER = [f"{PYTHON}transfer_parts.py", f"{PYTHON}transfer_to_npu.py", "-k", "not detectors and not processes"]
 DISTRIBUTED = "test/distributed/test_"
 # Source file or folder below torch_npu/ -> arguments of pytest. The first row that fits counts.
@@ -46,7 +48,7 @@ TESTS = {
     "atb.py": ["test/custom_ops/test_atb.py"],
     "op_plugin/": ["test/custom_ops/test_atb.py"],
     "contrib/_transfer/dynamo.py": [f"{PYTHON}transfer_compile.py", "-k", "not trainer"],
-    "contrib/_transfer/script.py": [f"{PYTHON}transfer_parts.py", f"{PYTHON}transfer_to_npu.py", f"{PYTHON}transfer_compile.py", "-k", "script or undo"],
+    "contrib/_transfer/script.py": [*(f"{PYTHON}transfer_{name}.py" for name in ("parts", "to_npu", "compile")), "-k", "script or undo"],
     "contrib/_transfer/environment.py": [*TRANSFER[:2], "-k", "transfer_parts or environment"],
     "contrib/_transfer/": TRANSFER,
     "contrib/transfer_to_npu.py": TRANSFER,
@@ -66,8 +68,8 @@ TESTS = {
     "migrate/__main__.py": [f"{PYTHON}migrate_arguments.py", *CONVERT],
     "migrate/ms_fmk_transplt.py": [f"{PYTHON}migrate_arguments.py"],
     "migrate/analysis/": ANALYSE,
-    "migrate/profiling.py": [f"{PYTHON}migrate_analyse.py", EDGES, "-k", "profile or script"],
-    "migrate/cuda_names.py": [CONVERT[0], *ANALYSE[:2], EDGES, f"{PYTHON}migration_guide.py", *CONVERT[-2:]],
+    "migrate/profiling.py": [PARTS, f"{PYTHON}migrate_analyse.py", EDGES, "-k", "profile or script"],
+    "migrate/cuda_names.py": [*CONVERT[:2], *ANALYSE[1:3], EDGES, f"{PYTHON}migration_guide.py", *CONVERT[-2:]],
     "migrate/": CONVERT,
     "npu/amp/": [f"{PYTHON}amp.py"],
     "npu/autocast_utils.py": [f"{PYTHON}amp.py"],

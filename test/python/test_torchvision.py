@@ -107,8 +107,8 @@ def test_samples_just_at_the_limits_of_the_map(aligned):
 @pytest.mark.parametrize("name", ["ps_roi_align", "ps_roi_pool"])
 def test_channels_of_each_bin_are_numbered(name):
     """The second result, which a program that calls the operator by name gets: channel (c, i, j) for bin (i, j) of output c."""
-    numbers = getattr(torch.ops.torchvision, name)(torch.randn(1, 12, 8, 8).npu(), regions(3)[:3].mul(torch.tensor([0.0, 1, 1, 1, 1])).npu(),
-                                                   1.0, 2, 3, *([1] if name.endswith("align") else []))[1]
+    rois, more = regions(3)[:3].mul(torch.tensor([0.0, 1, 1, 1, 1])), [1] if name.endswith("align") else []
+    numbers = getattr(torch.ops.torchvision, name)(torch.randn(1, 12, 8, 8).npu(), rois.npu(), 1.0, 2, 3, *more)[1]
     assert numbers.dtype == torch.int32
     assert numbers.tolist() == [[[[(c * 2 + i) * 3 + j for j in range(3)] for i in range(2)] for c in range(2)]] * 3
 

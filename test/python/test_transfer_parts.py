@@ -99,7 +99,7 @@ def test_keys_of_the_dispatcher(monkeypatch):
     ("x.cuda()", "x.to('npu')"), ("torch.relu(x.cuda())", "torch.relu(x.to('npu'))"), ("x.cuda().cuda()", "x.to('npu').to('npu')"),
     ("x.is_cuda", "x.device.type == 'npu'"), ("f(x.y.is_cuda)", "f(x.y.device.type == 'npu')"),
     ("x.cuda().is_cuda", "x.to('npu').device.type == 'npu'"), ("f(x.cuda()).is_cuda", "f(x.to('npu')).device.type == 'npu'"),
-    *[(code, code) for code in ("x.cuda(0)", "x.cuda(non_blocking=True)", "cuda()", "x.cuda", "x.cudart()", "'cudaish'", "f(1, 'cpu', None)")],
+    *[(code, code) for code in ("x.cuda(0)", "x.cuda(non_blocking=True)", "cuda()", "x.cuda", "x.cudart()", "'cudaish'", "f(1, 'cpu')")],
 ], ids=str)  # fmt: skip
 def test_sources_that_are_scripted_say_npu(source, changed):
     tree = script._Source().visit(ast.parse(source))
