@@ -2,6 +2,7 @@
 
 import ast
 import csv
+import importlib
 import io
 import re
 import sys
@@ -299,6 +300,52 @@ def test_operators_come_by_falling_number_of_support_and_name(api):
     found = apis.operators_of(api)
     assert len(found) > 1 and list(found) == sorted(found, key=lambda op: (-int(op.support), op.name))
     assert not any(op.name.removeprefix("aten::").startswith(("cudnn", "_cudnn", "miopen", "mps", "mkldnn")) for op in found)
+
+
+TORCHLIKE = """
+import torch
+
+def leaf(x):
+    return torch.relu(x)
+
+def middle(x):
+    return leaf(x)
+
+def outer(x):
+    import torch.special as own
+    return middle(x) + own.expit(x) + unknown(x) + x.cos()
+
+def itself(x):
+    return itself(torch.exp(x))
+
+class Module:
+    def helper(self, x):
+        return torch.sin(x)
+
+    def forward(self, x):
+        return self.helper(x) + self.missing(x)
+
+made = eval("lambda x: torch.cos(x)")
+"""
+
+
+def test_sources_of_torch_are_read_to_a_depth(tmp_path, monkeypatch):
+    """A function counts what the functions of torch that it calls reach, and a method those of its class."""
+    (tmp_path / "torchlike.py").write_text(TORCHLIKE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made = importlib.import_module("torchlike")
+
+    def reached(function, depth, cls=None):
+        return {op.name for op in apis._of_function(function, depth, cls)}
+
+    assert [reached(made.outer, depth) for depth in range(5)] == [
+        set(), {"aten::special_expit"}, {"aten::special_expit"}, *[{"aten::special_expit", "aten::relu"}] * 2]
+    assert reached(made.itself, 3) == {"aten::exp"} and reached(made.made, 3) == set()  # without a source
+    assert reached(made.Module.forward, 2, made.Module) == {"aten::sin"} and reached(made.Module.forward, 2) == set()
+    assert reached(made.Module.forward, 1, made.Module) == set()
+    for name in ("cudnn_affine_grid_generator", "_cudnn_ctc_loss", "miopen_batch_norm", "mkldnn_linear", "no_such"):
+        assert apis._named(name) == ()
+    assert [op.name for op in apis._named("relu")] == ["aten::relu"]
 
 
 @pytest.mark.parametrize("code, kinds", [
