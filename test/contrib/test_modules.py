@@ -43,8 +43,10 @@ def test_every_module_is_reached_from_contrib():
     assert len(modules.__all__) == 27
     for name in modules.__all__:
         assert getattr(contrib, name) is getattr(modules, name)
-    with pytest.raises(AttributeError, match="Nothing"):
-        contrib.Nothing  # noqa: B018
+    for name in ("Nothing", "_Nothing", "__nothing__", "_nn"):
+        with pytest.raises(AttributeError, match=f"module 'torch_npu.contrib' has no attribute '{name}'"):
+            getattr(contrib, name)
+    assert contrib.__all__ == sorted([*modules.__all__, *contrib.function.__all__]) and not hasattr(contrib, "_quantized")
 
 
 @pytest.mark.parametrize("cls, function", [(modules.Mish, F.mish), (modules.SiLU, F.silu), (modules.Swish, F.silu)])
@@ -140,6 +142,16 @@ def test_label_smoothing_of_a_thousand_classes():
     logits, target = rand(2, 1000), torch.tensor([7, 999])
     loss = modules.LabelSmoothingCrossEntropy()(logits.npu(), target.npu())
     torch.testing.assert_close(loss.cpu(), F.cross_entropy(logits, target))
+
+
+def test_label_smoothing_of_several_dimensions():
+    """Classes are the last one."""
+    logits, target = rand(2, 3, 5), torch.tensor([[0, 4, 2], [1, 1, 3]])
+    smooth = modules.LabelSmoothingCrossEntropy(5, 0.2)
+    loss = smooth(logits.npu(), target.npu()).cpu()
+    torch.testing.assert_close(loss, smooth(logits.flatten(0, 1).npu(), target.flatten().npu()).cpu())
+    weights = torch.full((2, 3, 5), 0.05).scatter(2, target.unsqueeze(2), 0.8)
+    torch.testing.assert_close(loss, -(weights * torch.log_softmax(logits, -1)).sum(-1).mean())
 
 
 def test_label_smoothing():

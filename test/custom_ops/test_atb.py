@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
 import torch_npu
@@ -58,6 +59,37 @@ def test_result(case, dtype, tolerance):
     actual = [kwargs[at] if isinstance(at, str) else args[at] for at in case.written] or outputs(result)
     for a, e in zip(actual, expected, strict=True):
         torch.testing.assert_close(a.cpu().float(), e.float(), rtol=tolerance, atol=tolerance)
+
+
+WITH_RESULTS = [case for case in atb_cases.CASES if not case.written and "paged_cache_load" not in case.op]  # whose size is a sum
+
+
+@pytest.mark.parametrize("case", {case.op: case for case in WITH_RESULTS}.values(), ids=str)
+def test_fake_tensors_have_the_shapes_of_real_ones(case):
+    packet, _, overload = case.op.partition(".")
+    operator = getattr(getattr(torch.ops.atb, packet), overload or "default")
+    args, kwargs = to("npu", tree_map_only(torch.Tensor, lambda t: masked.encoded(case, t, torch.float32), (case.args, case.kwargs)))
+    real = outputs(operator(*args, **kwargs))
+    mode = FakeTensorMode()
+    given = tree_map_only(torch.Tensor, mode.from_tensor, (args, kwargs))
+    with mode:
+        fake = outputs(operator(*given[0], **given[1]))
+    assert [(t.shape, t.dtype, t.device) for t in fake] == [(t.shape, t.dtype, t.device) for t in real]
+
+
+WITHOUT_RESULTS = [case for case in atb_cases.CASES if case.written and not any(isinstance(at, str) for at in case.written)]
+
+
+@pytest.mark.parametrize("case", {case.op: case for case in WITHOUT_RESULTS}.values(), ids=str)
+def test_what_only_writes_does_nothing_to_fake_tensors_and_is_none_of_the_cpus(case):
+    """Fake tensors have no lengths to write by, and the CPU has no such operators."""
+    args = tree_map_only(torch.Tensor, lambda t: masked.encoded(case, t, torch.float32), case.args)
+    mode = FakeTensorMode()
+    fake = tree_map_only(torch.Tensor, mode.from_tensor, to("npu", args))
+    with mode:
+        assert getattr(torch.ops.atb, case.op)(*fake, **case.kwargs) is None
+    with pytest.raises(NotImplementedError, match=f"'atb::{case.op}' with arguments from the 'CPU' backend"):
+        getattr(torch.ops.atb, case.op)(*args, **case.kwargs)
 
 
 def test_every_operator_has_six_cases():

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import subprocess
 import sys
 
@@ -129,6 +130,64 @@ def test_saving(tmp_path):
         save(t, save_path=f"{tmp_path}/")
     with pytest.raises(ValueError, match="is empty"):
         torch.ops.npu.save_npugraph_tensor.tensor_list([])
+
+
+def test_saving_without_a_name_and_from_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save, x = torch.ops.npu.save_npugraph_tensor, torch.ones(2, requires_grad=True)
+    save(x.npu())
+    (made,) = tmp_path.iterdir()
+    assert re.fullmatch(r"tensor_\d{8}_\d{6}_\d{6}_device_0_0\.pt", made.name) and not torch.load(made).requires_grad
+    made.unlink()
+    save(x, save_path="x.pt")
+    save(x, save_path="x.pt")
+    save([x, x], save_path="x.pt", overwrite=True)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["x.pt", "x_0.pt", "x_1.pt"]
+    assert [t.requires_grad for t in torch.load(tmp_path / "x.pt")] == [False, False]
+    with pytest.raises(ValueError, match="the tensors must be on one device"):
+        save([x, x.npu()], save_path="y.pt")
+    with pytest.raises(ValueError, match=r"must name a file, got '/'"):
+        save(x, save_path="/")
+
+
+def test_printing_tensors_of_the_cpu_and_with_gradients(capsys):
+    torch_npu.print_npugraph_tensor(torch.ones(1, requires_grad=True), tensor_name="")
+    torch_npu.print_npugraph_tensor(torch.zeros(1, 0, device="npu").requires_grad_())
+    assert capsys.readouterr().out == (
+        "=tensor([1.]), shape=(1,), dtype=torch.float32\ntensor([], size=(1, 0)), shape=(1, 0), dtype=torch.float32\n")
+
+
+def test_swapped_memory_has_the_default_type_and_the_card_that_is_asked_for():
+    assert torch_npu.empty_with_swapped_memory([2]).dtype == torch.float32
+    torch.set_default_dtype(torch.float64)
+    try:
+        made = torch_npu.empty_with_swapped_memory([2, 3], device="npu:1")
+        assert made.dtype == torch.float64 and made.device == torch.device("npu:1") and made.shape == (2, 3)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_seeds_of_random_choices():
+    """Each of the two decides; without one the generator of the card does, which is left alone otherwise."""
+    mask = torch.ones(200, dtype=torch.bool, device="npu")
+
+    def draw(*seeds):
+        return torch_npu.npu_random_choice_with_mask(mask, 20, *seeds)[0].flatten().tolist()
+
+    drawn = [draw(*seeds) for seeds in ((0, 5), (5, 0), (5, 5), (3, 4), (4, 3))]
+    assert drawn == [draw(*seeds) for seeds in ((0, 5), (5, 0), (5, 5), (3, 4), (4, 3))] and len(set(map(tuple, drawn))) == 5
+    torch.npu.manual_seed(7)
+    first = draw()
+    assert draw() != first
+    torch.npu.manual_seed(7)
+    draw(3, 4)
+    assert draw() == first
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0, 3)])
+def test_random_choices_of_nothing(shape):
+    places, valid = torch_npu.npu_random_choice_with_mask(torch.ones(shape, dtype=torch.bool, device="npu"), 4)
+    assert places.shape == (4, len(shape)) and places.dtype == torch.int32 and not places.any() and not valid.any()
 
 
 def test_the_time_of_an_operator():

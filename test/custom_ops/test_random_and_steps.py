@@ -67,6 +67,17 @@ def test_dropout_of_a_softmax():
     assert mask.dtype == torch.uint8 and abs(mask.float().mean().item() - 0.75) < 0.03
 
 
+def test_losses_of_rows_of_several_dimensions():
+    """Classes are the last one; a row is what is left."""
+    x, labels = torch.randn(2, 3, 5), torch.softmax(torch.randn(2, 3, 5), -1)
+    expected = torch.nn.functional.cross_entropy(x.flatten(0, 1), labels.flatten(0, 1), reduction="none").view(2, 3)
+    torch.testing.assert_close(npu.npu_softmax_cross_entropy_with_logits(x.npu(), labels.npu()).cpu(), expected)
+    grad, leaf = torch.randn(2, 3), x.clone().requires_grad_()
+    torch.nn.functional.cross_entropy(leaf.flatten(0, 1), labels.flatten(0, 1), reduction="none").backward(grad.flatten())
+    found = npu.npu_softmax_cross_entropy_with_logits_backward(grad.npu(), x.npu(), labels.npu())
+    torch.testing.assert_close(found.cpu(), leaf.grad)
+
+
 def test_adam_steps():
     parameter = torch.nn.Parameter(torch.randn(6))
     var, m, v = parameter.detach().clone().npu(), torch.zeros(6, device="npu"), torch.zeros(6, device="npu")

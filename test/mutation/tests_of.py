@@ -12,8 +12,10 @@ from judge import ROOT, Stage
 PYTHON = "test/python/test_"
 CUSTOM_OPS = [f"test/custom_ops/test_{name}.py" for name in ("custom_ops", "refused_arguments", "compositions")]
 EDGES = f"{PYTHON}migrate_edges.py"
-CONVERT = [f"{PYTHON}migrate_convert.py", f"{PYTHON}migrate_hostile.py", EDGES, "-k", "not own_sources and not browser and not linear"]
-ANALYSE = [f"{PYTHON}migrate_analyse.py", f"{PYTHON}migrate_advice.py", EDGES, "-k", "not function_mode and not speed"]
+PARTS = f"{PYTHON}migrate_parts.py"
+CONVERT = [PARTS, f"{PYTHON}migrate_convert.py", f"{PYTHON}migrate_hostile.py", EDGES, "-k",
+           "not own_sources and not browser and not linear"]
+ANALYSE = [PARTS, f"{PYTHON}migrate_analyse.py", f"{PYTHON}migrate_advice.py", EDGES, "-k", "not function_mode and not speed"]
 TRANSFER = [f"{PYTHON}transfer_parts.py", f"{PYTHON}transfer_to_npu.py", "-k", "not detectors and not processes"]
 DISTRIBUTED = "test/distributed/test_"
 # Source file or folder below torch_npu/ -> arguments of pytest. The first row that fits counts.
@@ -46,14 +48,16 @@ TESTS = {
     "atb.py": ["test/custom_ops/test_atb.py"],
     "op_plugin/": ["test/custom_ops/test_atb.py"],
     "contrib/_transfer/dynamo.py": [f"{PYTHON}transfer_compile.py", "-k", "not trainer"],
-    "contrib/_transfer/script.py": [f"{PYTHON}transfer_to_npu.py", f"{PYTHON}transfer_compile.py", "-k", "script or undo"],
+    "contrib/_transfer/script.py": [*(f"{PYTHON}transfer_{name}.py" for name in ("parts", "to_npu", "compile")), "-k", "script or undo"],
     "contrib/_transfer/environment.py": [*TRANSFER[:2], "-k", "transfer_parts or environment"],
     "contrib/_transfer/": TRANSFER,
     "contrib/transfer_to_npu.py": TRANSFER,
+    "contrib/__init__.py": ["test/contrib/test_modules.py", "test/contrib/test_functions.py", "-k", "contrib"],
+    "contrib/_named_patches.py": [f"{PYTHON}further_names.py", "-k", "patches"],
     "contrib/function/": ["test/contrib/test_functions.py", "test/contrib/test_gradients_and_shapes.py"],
     "contrib/": ["test/contrib/test_modules.py", "test/contrib/test_gradients_and_shapes.py"],
-    "custom_ops/__init__.py": ["test/custom_ops/test_custom_ops.py", "test/custom_ops/test_random_and_steps.py", "-k",
-                               "rms or refus or functions or schema or steps_need"],
+    "custom_ops/__init__.py": ["test/custom_ops/test_custom_ops.py", "test/custom_ops/test_random_and_steps.py",
+                               "test/custom_ops/test_atb.py", "-k", "rms or refus or functions or schema or steps_need or fake or names"],
     "distributed/backend.py": [*(f"{DISTRIBUTED}{name}.py" for name in ("repair", "init", "hosts", "tools", "training")), "-k",
                                "repair or default_backend or environment or split_group or launcher or namespaces or options or compress"],
     "distributed/attention.py": [f"{DISTRIBUTED}training.py", "-k", "attention"],
@@ -66,8 +70,8 @@ TESTS = {
     "migrate/__main__.py": [f"{PYTHON}migrate_arguments.py", *CONVERT],
     "migrate/ms_fmk_transplt.py": [f"{PYTHON}migrate_arguments.py"],
     "migrate/analysis/": ANALYSE,
-    "migrate/profiling.py": [f"{PYTHON}migrate_analyse.py", EDGES, "-k", "profile or script"],
-    "migrate/cuda_names.py": [CONVERT[0], *ANALYSE[:2], EDGES, f"{PYTHON}migration_guide.py", *CONVERT[-2:]],
+    "migrate/profiling.py": [PARTS, f"{PYTHON}migrate_analyse.py", EDGES, "-k", "profile or script"],
+    "migrate/cuda_names.py": [*CONVERT[:2], *ANALYSE[1:3], EDGES, f"{PYTHON}migration_guide.py", *CONVERT[-2:]],
     "migrate/": CONVERT,
     "npu/amp/": [f"{PYTHON}amp.py"],
     "npu/autocast_utils.py": [f"{PYTHON}amp.py"],
@@ -109,8 +113,11 @@ TESTS = {
     **dict.fromkeys(("_absent.py", "_acl/", "_afd/", "_fallback_modules.py", "_refusal.py", "asd/", "dynamo/npugraph_ex/",
                      "dynamo/torchair/", "jit/", "npu/_further.py", "npu/aclnn/", "npu/backends.py", "npu/npugraph_ex/", "version.py"),
                     [f"{PYTHON}further_names.py", f"{PYTHON}surface.py"]),
-    "multiprocessing/": [f"{PYTHON}multiprocessing.py"],
+    "multiprocessing/": [f"{PYTHON}multiprocessing.py", f"{PYTHON}shared_events.py"],
     "utils/_compatibility.py": [f"{PYTHON}compatibility.py"],
+    **dict.fromkeys(("utils/_silent_faults.py", "utils/profiler.py"), [f"{PYTHON}further_names.py", f"{PYTHON}surface.py"]),
+    "utils/dlpack.py": [f"{PYTHON}dlpack.py"],
+    "utils/op_support.py": [f"{PYTHON}utils.py", f"{PYTHON}migrate_analyse.py", "-k", "op_support or support_is"],
     "utils/combine_tensors.py": ["test/optim/test_combine_tensors.py"],
     "utils/hif8_tensor.py": [f"{PYTHON}hifloat8_tensor.py"],
     "utils/serialization.py": [f"{PYTHON}utils_parts.py", f"{PYTHON}serialization.py", f"{PYTHON}training.py", "-k",
@@ -120,21 +127,21 @@ TESTS = {
 # Custom operators are tested case by case, named after the operator; these families have other tests besides.
 BESIDE = {
     "assign": ["test/custom_ops/test_boxes.py", "test/custom_ops/test_memory_ops.py"],
-    "atb": ["test/custom_ops/test_atb.py"],
-    "atb_attention": ["test/custom_ops/test_atb.py", "test/custom_ops/test_atb_attention.py"],
-    "atb_latent": ["test/custom_ops/test_atb.py", "test/custom_ops/test_atb_attention.py"],
-    "atb_numbers": ["test/custom_ops/test_atb.py", "test/custom_ops/test_atb_attention.py"],
+    **dict.fromkeys(("atb", "atb_attention", "atb_latent", "atb_numbers", "atb_ring"),
+                    ["test/custom_ops/test_atb.py", "test/custom_ops/test_atb_attention.py"]),
     "attention": ["test/custom_ops/test_attention.py", "test/custom_ops/test_gradients.py"],
     "boxes": [f"{PYTHON}torchvision.py"],
     "debug": ["test/custom_ops/test_memory_ops.py"],
     "dropout": ["test/custom_ops/test_random_and_steps.py"],
     "formats": ["test/custom_ops/test_formats.py"],
     "gradients": ["test/custom_ops/test_gradients.py"],
+    "layout": ["test/custom_ops/test_refusals_misc.py", "test/custom_ops/test_refused_arguments.py"],
     "memory": ["test/custom_ops/test_memory_ops.py"],
-    "nms": [f"{PYTHON}torchvision.py"],
+    "nms": [f"{PYTHON}torchvision.py", "test/custom_ops/test_refused_arguments.py"],
     "optimizer": ["test/custom_ops/test_random_and_steps.py"],
     "older": ["test/custom_ops/test_gradients.py"],
-    "roi": ["test/custom_ops/test_refusals_misc.py", f"{PYTHON}torchvision.py"],
+    "quant": ["test/custom_ops/test_quant_arguments.py"],
+    "roi": ["test/custom_ops/test_refusals_misc.py", "test/custom_ops/test_refused_arguments.py", f"{PYTHON}torchvision.py"],
     "rotated": ["test/custom_ops/test_boxes.py"],
     "softmax": ["test/custom_ops/test_random_and_steps.py"],
     "timeout": ["test/custom_ops/test_memory_ops.py"],

@@ -5,6 +5,7 @@ import runpy
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -32,6 +33,56 @@ def test_answers(asked, fits, words):
     answer = compatibility(**asked)
     assert bool(answer) is answer.fits is fits and words in answer.reason
     assert bool(answer.rows) is fits
+
+
+SMALL = {
+    "pairing": [{"cann": cann, "torch": torch, "adapter": adapter} for cann, torch, adapter in (
+        ("8.0.RC1", "2.1.0", "a1"), ("8.0.RC1", "2.2.0", "a2"), ("8.1.0", "2.1.0", "a1"), ("8.1.0", "2.10.0", "a3"))],
+    "python": {"2.1.0": ["3.9", "3.10"], "2.2.0": ["3.10", "3.8"]},
+}  # fmt: skip
+NOWHERE = "is in no published pairing; docs/maintenance.md lists those"
+
+
+@pytest.mark.parametrize("cann, torch, python, rows, reason", [
+    ("8.0.RC1", None, None, (0, 1), "published together; torch_npu a1, a2"),
+    (None, "2.1.0", None, (0, 2), "published together; torch_npu a1"),
+    ("8.0.rc1.alpha1", "2.2.0+cpu", "3.8.19", (1,), "published together; torch_npu a2"),
+    ("8.0.RC1", None, "3.8", (1,), "published together; torch_npu a2"),
+    (None, None, "3.10", (0, 1, 2), "published together; torch_npu a1, a2"),
+    ("8.0.RC1", None, "3.11", (), "torch_npu for torch 2.1.0 was published for Python 3.8, 3.9, 3.10, not for 3.11"),
+    (None, "2.10.0", "3.9", (), "torch_npu for torch 2.10.0 was published for no Python version that is known, not for 3.9"),
+    ("9.9.9", "2.1.0", "3.9", (), "torch 2.1.0 was published with CANN 8.0.RC1, 8.1.0, not with 9.9.9"),
+    ("8.1.0", "9.9.9", None, (), "CANN 8.1.0 was published with torch 2.1.0, 2.10.0, not with 9.9.9"),
+    ("8.0.RC1", "2.10.0", None, (), "torch 2.10.0 was published with CANN 8.1.0, not with 8.0.RC1"),
+    ("7.0.0", None, None, (), f"CANN 7.0.0 {NOWHERE}"), (None, "1.0.0", None, (), f"torch 1.0.0 {NOWHERE}"),
+    ("7.0.0", "1.0.0", "3.9", (), f"CANN 7.0.0 and torch 1.0.0 {NOWHERE}"), ("8.0.RC10", None, None, (), f"CANN 8.0.RC10 {NOWHERE}"),
+])  # fmt: skip
+def test_answers_of_a_small_table(monkeypatch, cann, torch, python, rows, reason):
+    monkeypatch.setattr(_compatibility, "table", lambda: SMALL)
+    answer = compatibility(cann=cann, torch=torch, python=python)
+    assert answer == (bool(rows), reason, tuple(SMALL["pairing"][i] for i in rows))
+    assert _compatibility._unpaired(None, "2.1.0") == "torch 2.1.0 was published with CANN 8.0.RC1, 8.1.0"
+    assert _compatibility._unpaired("8.1.0", None) == "CANN 8.1.0 was published with torch 2.1.0, 2.10.0"
+
+
+@pytest.mark.parametrize("published, given, same", [
+    ("8.3.RC1", "8.3.RC1", True), ("8.3.RC1", "8.3.rc1.alpha003", True), ("8.3.RC1", "8.3.RC10", False), ("8.3.0", "8.3x0", False),
+    ("8.3.0", "8.3", False), ("8.3.0", "8.3.0.post1", True), ("8.3.0", "18.3.0", False),
+])  # fmt: skip
+def test_versions_that_are_the_same(published, given, same):
+    assert _compatibility._same(published, given) is same
+
+
+@pytest.mark.parametrize("available, soft, asked", [(True, False, "8.0.RC1"), (True, True, None), (False, False, None)])
+def test_without_arguments_this_machine_is_asked_about(monkeypatch, available, soft, asked):
+    """CANN only if it is the runtime."""
+    monkeypatch.setattr(_compatibility, "table", lambda: SMALL)
+    answers = {"is_available": available, "is_softnpu": soft, "cann_version": "8.0.RC1"}
+    monkeypatch.setattr(torch_npu, "_C", SimpleNamespace(**{name: lambda value=value: value for name, value in answers.items()}))
+    monkeypatch.setattr(_compatibility, "_torch", SimpleNamespace(__version__="2.2.0+cpu"))
+    monkeypatch.setattr(_compatibility.platform, "python_version", lambda: "3.8.1")
+    assert compatibility() == compatibility(cann=asked, torch="2.2.0", python="3.8") and compatibility().rows == (SMALL["pairing"][1],)
+    assert not compatibility(cann="8.1.0", torch="2.2.0") and compatibility(cann="8.1.0", torch="2.1.0")
 
 
 def test_this_machine_fits():

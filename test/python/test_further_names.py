@@ -206,6 +206,60 @@ def test_acl_answers_what_programs_ask_of_a_machine():
         _ = acl.mdl
 
 
+def test_acl_initialises_and_leaves_the_configuration_to_a_variable(run):
+    acl = importlib.import_module("acl")
+    assert acl.init() == acl.init(None) == acl.init("") == 0 and acl.finalize() == 0
+    with pytest.raises(NotImplementedError, match="takes no configuration file: set TORCH_ACL_INIT_CONFIG_PATH"):
+        acl.init("acl.json")
+    assert (torch.ones(2, device="npu") + 1).tolist() == [2, 2]  # finalize() ends nothing
+    process = run("import torch_npu, acl\nprint(torch_npu._C.is_initialized(), acl.init(), torch_npu._C.is_initialized())")
+    assert process.stdout == "False 0 True\n", process.stderr
+
+
+def test_acl_rt_speaks_of_the_cards_that_torch_sees():
+    rt = importlib.import_module("acl.rt")
+    before = torch.npu.current_device()
+    try:
+        assert rt.set_device(1) == 0 and torch.npu.current_device() == 1 and rt.get_device() == (1, 0)
+        assert rt.set_device(0) == 0 and rt.get_device() == (0, 0)
+        x = torch.ones(2, device="npu:1")
+        assert rt.reset_device(1) == 0 and x.tolist() == [1, 1] and rt.get_device() == (0, 0)
+    finally:
+        torch.npu.set_device(before)
+    for attr in (0, 1, 2):
+        free, total, code = rt.get_mem_info(attr)
+        assert 0 < free <= total == torch.npu.mem_get_info()[1] and code == 0
+    for attr in (-1, 3):
+        with pytest.raises(ValueError, match=f"attr must be 0, 1 or 2, got {attr}"):
+            rt.get_mem_info(attr)
+    assert rt.get_soc_name() == torch.npu.get_device_name(0)
+    with pytest.raises(AttributeError, match=r"acl\.rt\.malloc is not supported: .*install CANN's, or use torch\.npu"):
+        _ = rt.malloc
+
+
+def test_acl_resets_a_card_when_its_work_is_done(monkeypatch):
+    waited = []
+    monkeypatch.setattr(torch.npu, "synchronize", waited.append)
+    assert importlib.import_module("acl.rt").reset_device(1) == 0 and waited == [1]
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2, 3])
+def test_acl_copies_all_and_nothing(kind):
+    memcpy = importlib.import_module("acl.rt").memcpy
+    source = torch.arange(6, dtype=torch.uint8, device="npu" if kind in (2, 3) else "cpu")
+    target = torch.full((6,), 9, dtype=torch.uint8, device="npu" if kind in (1, 3) else "cpu")
+    torch.npu.synchronize()
+    assert memcpy(0, 0, 0, 0, kind) == memcpy(target.data_ptr(), 6, source.data_ptr(), 0, kind) == 0 and target.tolist() == [9] * 6
+    assert memcpy(target.data_ptr(), 6, source.data_ptr(), 1, kind) == 0 and target.tolist() == [0, 9, 9, 9, 9, 9]
+    assert memcpy(target.data_ptr(), 6, source.data_ptr(), 6, kind) == 0 and target.tolist() == [0, 1, 2, 3, 4, 5]
+    for named, address, count in (("src is 0: no address", 0, 6), ("count must be from 0 to dest_max, 6; got 7", source.data_ptr(), 7),
+                                  ("dest_max, 6; got -1", source.data_ptr(), -1)):
+        with pytest.raises(ValueError, match=named):
+            memcpy(target.data_ptr(), 6, address, count, kind)
+    with pytest.raises(ValueError, match="kind must be 0, 1, 2 or 3, got -1"):
+        memcpy(target.data_ptr(), 6, source.data_ptr(), 6, -1)
+
+
 @pytest.mark.parametrize("kind", [0, 1, 2, 3])
 def test_acl_copies_between_addresses(kind):
     memcpy = importlib.import_module("acl.rt").memcpy

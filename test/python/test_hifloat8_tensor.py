@@ -83,6 +83,33 @@ def test_wrong_data_is_refused():
         torch_npu.HiFloat8Tensor(data=X)
 
 
+@pytest.mark.parametrize("given", [[1], None, 3.0], ids=str)
+def test_what_is_no_tensor_is_refused(given):
+    name = type(given).__name__
+    with pytest.raises(TypeError, match=f"data must be a tensor of codes, got {name}"):
+        torch_npu.HiFloat8Tensor(data=given)
+    with pytest.raises(TypeError, match=f"tensor must be a torch.Tensor, got {name}"):
+        torch_npu.HiFloat8Tensor.to_hifloat8(given)
+
+
+def test_views_have_the_strides_of_numbers():
+    t, plain = make(), X.npu()
+    for move in (lambda x: x.t(), lambda x: x[1:, 2:], lambda x: x[:, ::2], lambda x: x.expand(3, 4, 6), lambda x: x.unsqueeze(1),
+                 lambda x: x.as_strided((2, 2), (3, 1), 5)):
+        moved, expected = move(t), move(plain)
+        assert (moved.shape, moved.stride(), moved.storage_offset()) == (expected.shape, expected.stride(), expected.storage_offset())
+        assert moved._data.data_ptr() - t._data.data_ptr() == expected.storage_offset() and moved.dtype == torch.float32
+    half = pickle.loads(pickle.dumps(t.to_dtype(torch.float16)))
+    assert half.dtype == torch.float16 and torch.equal(half._data, t._data) and half.t().dtype == torch.float16
+
+
+def test_codes_of_any_type_of_8_bits_are_taken_from_anywhere():
+    for dtype in (torch.int8, torch.uint8):
+        made = torch_npu.HiFloat8Tensor(data=make()._data.cpu().view(dtype), dtype=torch.bfloat16)
+        assert made.device.type == "npu" and made._data.dtype == torch.uint8 and made.dtype == torch.bfloat16
+        assert torch.equal(made.float().cpu(), rounded(X))
+
+
 def test_the_same_codes_under_another_type():
     t = make()
     half = t.to_dtype(torch.float16)

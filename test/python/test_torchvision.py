@@ -92,6 +92,39 @@ def test_roi_align(ratio, aligned):
             lambda x: align_loop(x, rois.double(), (3, 2), 0.8, ratio, aligned), features)
 
 
+@pytest.mark.parametrize("aligned", [False, True])
+def test_samples_just_at_the_limits_of_the_map(aligned):
+    """A pixel outside of the map, where its border counts for the last time, and half a pixel further, where nothing does."""
+    begins = [-1.5, -2.0, 9.5, 10.0, 8.5, -1.0]
+    rois = torch.tensor([[0.0, x, y, x + 1, y + 1] for x in begins for y in begins]) + (torch.tensor([0.0, *[0.5] * 4]) if aligned else 0)
+    features = torch.randn(1, 2, 10, 10)
+    compare(lambda x: ops.roi_align(x, rois.npu(), 1, 1.0, 1, aligned),
+            lambda x: align_loop(x, rois.double(), (1, 1), 1.0, 1, aligned), features)
+    corner = align_loop(features, rois, (1, 1), 1.0, 1, aligned)
+    assert corner[0, :, 0, 0].tolist() == features[0, :, 0, 0].tolist() and not corner[7].any()
+
+
+@pytest.mark.parametrize("name", ["ps_roi_align", "ps_roi_pool"])
+def test_channels_of_each_bin_are_numbered(name):
+    """The second result, which a program that calls the operator by name gets: channel (c, i, j) for bin (i, j) of output c."""
+    rois, more = regions(3)[:3].mul(torch.tensor([0.0, 1, 1, 1, 1])), [1] if name.endswith("align") else []
+    numbers = getattr(torch.ops.torchvision, name)(torch.randn(1, 12, 8, 8).npu(), rois.npu(), 1.0, 2, 3, *more)[1]
+    assert numbers.dtype == torch.int32
+    assert numbers.tolist() == [[[[(c * 2 + i) * 3 + j for j in range(3)] for i in range(2)] for c in range(2)]] * 3
+
+
+def test_places_of_the_largest_values():
+    """The second result of roi_pool: the number of the pixel in its map, -1 for a bin without one."""
+    features = torch.randn(2, 3, 6, 5)
+    rois = torch.tensor([[1.0, 1, 1, 4, 3], [0, 40, 40, 50, 50], [0, 0, 0, 4, 5]])
+    values, places = torch.ops.torchvision.roi_pool(features.npu(), rois.npu(), 1.0, 2, 2)
+    assert places.dtype == torch.int32 and places[1].unique().tolist() == [-1] and not values[1].any()
+    for n, image in ((0, 1), (2, 0)):
+        assert torch.equal(features[image].flatten(1).gather(1, places[n].cpu().long().flatten(1)).view(3, 2, 2), values[n].cpu())
+    same = torch.ops.torchvision.roi_pool(torch.ones(1, 1, 4, 4).npu(), torch.tensor([[0.0, 0, 0, 3, 3]]).npu(), 1.0, 2, 2)[1]
+    assert same.flatten().tolist() == [0, 2, 8, 10]  # of equal ones the first
+
+
 def test_roi_align_of_no_regions():
     assert ops.roi_align(torch.randn(1, 3, 8, 8).npu(), torch.zeros(0, 5).npu(), 2).shape == (0, 3, 2, 2)
 
@@ -284,6 +317,47 @@ def test_autocast_computes_in_float32():
         kept = ops.nms(rois[:, 1:].half(), torch.ones(1).npu().half(), 0.5)
     assert result.dtype == torch.float16 and kept.tolist() == [0]
     torch.testing.assert_close(result, ops.roi_align(features.half().float(), rois, 3).half())
+
+
+def test_tensors_of_the_cpu_are_taken_where_torchvision_has_no_extension():
+    """Its own kernels otherwise: with the same numbers."""
+    features, rois = torch.randn(1, 4, 8, 8), torch.tensor([[0.0, 1.3, 1.7, 5.1, 6.2]])
+    for name in ("roi_align", "ps_roi_align", "roi_pool", "ps_roi_pool"):
+        on_cpu, on_npu = (getattr(ops, name)(features.to(device), rois.to(device), 2) for device in ("cpu", "npu"))
+        assert on_cpu.device.type == "cpu"
+        torch.testing.assert_close(on_npu.cpu(), on_cpu, rtol=1e-4, atol=1e-5)
+    boxes = torch.tensor([[0.0, 0, 2, 2], [0, 0, 2, 2.1], [5, 5, 6, 6]])
+    assert ops.nms(boxes, torch.tensor([0.5, 0.9, 0.1]), 0.5).tolist() == [1, 2]
+    assert torch.ops.torchvision._cuda_version() <= 0 or torch.version.cuda
+
+
+def test_a_program_that_defines_an_operator_of_torchvision_itself(run):
+    """As one does where the extension cannot be loaded."""
+    code = """
+import torch
+mine = torch.library.Library("torchvision", "FRAGMENT")
+mine.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+import torch_npu, torchvision
+b = torch.tensor([[0., 0, 2, 2], [0, 0, 2, 2], [5, 5, 6, 6]]).npu()
+print(torchvision.ops.nms(b, b[:, 2], 0.5).tolist(), torchvision.extension._has_ops())
+"""
+    if not tv.extension._has_ops.__module__.startswith("torch_npu"):
+        pytest.skip("this torchvision has its extension, which defines them")
+    result = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert result.stdout == "[2, 0] True\n", result.stderr
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_autocast_returns_the_type_of_the_features_for_every_operator(dtype):
+    features, rois = torch.randn(1, 4, 8, 8).to(dtype).npu(), torch.tensor([[0.0, 1.25, 1.75, 5, 6.25]]).npu()
+    wide = [getattr(torch.ops.torchvision, name)(features.float(), rois, 1.0, 2, 2, *more)
+            for name, more in (("roi_pool", ()), ("ps_roi_align", (2,)))]
+    with torch.autocast("npu", dtype=dtype):
+        short = [getattr(torch.ops.torchvision, name)(features, rois, 1.0, 2, 2, *more)
+                 for name, more in (("roi_pool", ()), ("ps_roi_align", (2,)))]
+    for results, expected in zip(short, wide):
+        assert results[0].dtype == dtype and results[1].dtype == torch.int32 and torch.equal(results[1], expected[1])
+        assert torch.equal(results[0], expected[0].to(dtype))
 
 
 def test_meta_results():

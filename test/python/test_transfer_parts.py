@@ -2,6 +2,7 @@
 npu. test_transfer_to_npu.py redirects torch.
 """
 
+import ast
 import functools
 import os
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ import torch
 from torch.profiler import ProfilerActivity
 
 import torch_npu  # noqa: F401
-from torch_npu.contrib._transfer import arguments, environment, patches, replacements, wrappers
+from torch_npu.contrib._transfer import arguments, environment, patches, replacements, script, wrappers
 from torch_npu.contrib._transfer.report import Report, Row
 
 
@@ -88,6 +89,36 @@ def test_keys_of_the_dispatcher(monkeypatch):
         assert (space["found"] == "PrivateUse1") is changed
     off(monkeypatch)
     assert arguments.dispatch_key("CUDA") == "CUDA"
+
+
+# ---- Sources of TorchScript ----
+
+
+@pytest.mark.parametrize("source, changed", [
+    ("torch.zeros(2, device='cuda:1')", "torch.zeros(2, device='npu:1')"), ("f('cuda', ['cuda:0', 'cpu'])", "f('npu', ['npu:0', 'cpu'])"),
+    ("x.cuda()", "x.to('npu')"), ("torch.relu(x.cuda())", "torch.relu(x.to('npu'))"), ("x.cuda().cuda()", "x.to('npu').to('npu')"),
+    ("x.is_cuda", "x.device.type == 'npu'"), ("f(x.y.is_cuda)", "f(x.y.device.type == 'npu')"),
+    ("x.cuda().is_cuda", "x.to('npu').device.type == 'npu'"), ("f(x.cuda()).is_cuda", "f(x.to('npu')).device.type == 'npu'"),
+    *[(code, code) for code in ("x.cuda(0)", "x.cuda(non_blocking=True)", "cuda()", "x.cuda", "x.cudart()", "'cudaish'", "f(1, 'cpu')")],
+], ids=str)  # fmt: skip
+def test_sources_that_are_scripted_say_npu(source, changed):
+    tree = script._Source().visit(ast.parse(source))
+    assert ast.unparse(tree) == ast.unparse(ast.parse(changed))
+    compile(tree, "file.py", "exec")  # every node has its place
+
+
+def test_scripted_functions_are_counted_if_they_change():
+    def original(fn):
+        """Of torch."""
+        return torch._sources.ParsedDef(ast.parse(fn), None, fn, "file.py", 1)
+
+    counted = row()
+    parse_def = script.make_parse_def(original, counted)
+    assert parse_def.__doc__ == "Of torch."
+    for source, uses in (("x.cpu()", 0), ("x.cuda()", 1), ("x.is_cuda", 2), ("y", 2)):
+        parsed = parse_def(source)
+        assert counted.uses == uses and parsed.source == source and parsed.filename == "file.py"
+    assert ast.unparse(parse_def("x.cuda()").ast) == "x.to('npu')"
 
 
 # ---- Wrappers ----

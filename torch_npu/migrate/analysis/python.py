@@ -25,7 +25,8 @@ def analyse_python(text: str, path: str) -> Analysis:
     try:
         tree = parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return Analysis(path, error=f"line {getattr(error, 'lineno', 0)}: {getattr(error, 'msg', error)}", lines=lines)
+        place = f"line {line}: " if (line := getattr(error, "lineno", None)) else ""  # not always known
+        return Analysis(path, error=f"{place}{getattr(error, 'msg', error)}", lines=lines)
     imports = Imports(tree)
     uses = [use for use in find_uses(tree, imports) if not use.rebound or apis.is_known(use.api)]
     analysis = Analysis(path, uses, packages=imports.packages, lines=lines)
