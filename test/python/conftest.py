@@ -11,7 +11,8 @@ import forked  # noqa: E402
 import torch  # noqa: E402
 from forked import changed  # noqa: E402
 
-import torch_npu  # noqa: E402, F401  (where torch was imported without it, as in a fork of test/mutation, no file here would run alone)
+import torch_npu  # noqa: E402, F401  (where torch was imported without it, as by test/mutation, no file would run alone)
+
 
 def pytest_collection_modifyitems(items):
     if not torch.npu.is_available():
