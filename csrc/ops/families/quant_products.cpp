@@ -1,5 +1,7 @@
 #include "ops/families/quant_products.h"
 
+#include "aclnn/op.h"
+
 namespace npu::ops {
 
 namespace {
