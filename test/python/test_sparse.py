@@ -90,6 +90,21 @@ def test_products_of_compressed_tensors_keep_what_these_have_to_satisfy(dense):
         assert torch.empty((0, 3), layout=torch.sparse_csc, device="npu")._nnz() == 0
 
 
+@pytest.mark.parametrize("call", [
+    lambda csr, dense: csr @ dense,
+    lambda csr, dense: torch.addmm(dense, csr, dense),
+    lambda csr, dense: torch.addmm(dense, csr, dense[0]),
+    lambda csr, dense: csr + dense.t().to_sparse_csr(),
+])
+def test_compressed_tensors_of_other_shapes_are_refused_in_the_words_of_the_cpu(call, dense):
+    words = []
+    for device in ("cpu", "npu"):
+        with pytest.raises(RuntimeError) as error:
+            call(dense.to(device).to_sparse_csr(), dense.to(device))
+        words.append(str(error.value).splitlines()[0])
+    assert words[0] == words[1]
+
+
 def test_numbers_of_several_entries_are_multiplied_in_either_order():
     several = torch.sparse_coo_tensor(torch.zeros(0, 3, dtype=torch.int64), torch.tensor([1.0, 2, 3]), ()).npu()
     two = torch.tensor(2.0, device="npu").to_sparse()

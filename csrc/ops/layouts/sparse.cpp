@@ -267,6 +267,10 @@ std::pair<Tensor, Tensor> places(const Tensor& csr) {
 
 Tensor& csr_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
                       const Scalar& alpha, Tensor& out) {
+  TORCH_CHECK(mat1.dim() == 2, "mat1 must be a matrix, got ", mat1.dim(), "-D tensor");
+  TORCH_CHECK(mat2.dim() == 2, "mat2 must be a matrix, got ", mat2.dim(), "-D tensor");
+  TORCH_CHECK(mat1.size(1) == mat2.size(0), "mat1 and mat2 shapes cannot be multiplied (", mat1.size(0), "x",
+              mat1.size(1), " and ", mat2.size(0), "x", mat2.size(1), ")");
   CardGuard guard(out);
   Tensor result;
   if (mat1.layout() == at::kSparseCsr && mat2.layout() == at::kStrided) {
@@ -288,6 +292,9 @@ Tensor& csr_addmv_out(const Tensor& self, const Tensor& mat, const Tensor& vec, 
 }
 
 Tensor& csr_add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
+  TORCH_CHECK(self.sizes() == other.sizes() || out.layout() == at::kStrided,
+              "torch.add: Expected input tensors to have the same shape, but got tensor `self` with shape ",
+              self.sizes(), " and tensor `other` with shape ", other.sizes());
   CardGuard guard(out);
   const auto result = at::add(self.to_dense(), other.to_dense(), alpha);
   if (out.layout() == at::kStrided) return out.resize_(result.sizes()).copy_(result);
