@@ -112,11 +112,16 @@ def test_numbers_of_several_entries_are_multiplied_in_either_order():
         assert product._nnz() == 3 and product.to_dense().item() == 12
 
 
-@pytest.mark.parametrize("sparse, factor", [((), (6, 5)), ((5,), (6, 5)), ((1, 5), (6, 5)), ((6, 5), (5,)), ((6, 5), ()), ((6, 5), (6, 1))])
-def test_factors_are_expanded_to_each_other(sparse, factor):
+@pytest.mark.parametrize("sparse, factor", [((), (6, 5)), ((5,), (6, 5)), ((1, 5), (6, 5)), ((6, 5), (5,)), ((6, 5), ()), ((6, 5), (6, 1)),
+                                            ((), (0,)), ((1,), (0,)), ((5,), (0, 5))])
+@pytest.mark.parametrize("twice", [False, True])
+def test_factors_are_expanded_to_each_other(sparse, factor, twice):
     torch.manual_seed(0)
     a, b = torch.rand(sparse) + 1, torch.rand(factor) + 1
     left = a.npu().to_sparse()
+    if twice:  # every entry, so that it is not coalesced
+        left = torch.sparse_coo_tensor(torch.cat([left._indices()] * 2, 1), torch.cat([left._values()] * 2), sparse)
+        a = a * 2
     for product in (left * b.npu(), b.npu() * left, left * b.npu().to_sparse(), b.npu().to_sparse() * left):
         torch.testing.assert_close(product.to_dense().cpu(), a * b)
 

@@ -159,7 +159,10 @@ Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   const auto& factor = swapped ? self : other;
   const auto& given = swapped ? other : self;
   const auto sizes = at::infer_size(given.sizes(), factor.sizes());
-  const auto sparse = given.sizes() == at::IntArrayRef(sizes) ? given : at::_sparse_broadcast_to(given, sizes);
+  // Upstream's expansion divides by the number of elements, and takes all entries for different ones.
+  const auto sparse = given.sizes() == at::IntArrayRef(sizes) ? given
+                      : c10::multiply_integers(sizes) == 0    ? at::zeros(sizes, given.options())
+                                                              : at::_sparse_broadcast_to(given.coalesce(), sizes);
   if (factor.dim() == 0) {
     const auto number = factor.is_sparse() ? factor.to_dense() : factor;
     return replace(out,
