@@ -98,11 +98,9 @@ class CachingAllocator final : public c10::DeviceAllocator {
     task_queue::push(run_copy, &copy, sizeof(copy));
   }
 
-  // The context of our pointers is a block, not the address, so upstream's raw interface is not for them.
+  // The context of our pointers is a block, not the address, so upstream's raw interface is not for them. Nor is its
+  // copy-on-write, see Note [Lazy clones] in ops/families/factory.cpp.
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
-  bool is_simple_data_ptr(const c10::DataPtr& ptr) const override {
-    return ptr.get_deleter() == &delete_block || ptr.get() == ptr.get_context();
-  }
 
   bool initialized() override { return is_initialized(); }
   void emptyCache(c10::MempoolId_t owner) override {

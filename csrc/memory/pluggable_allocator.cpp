@@ -41,7 +41,6 @@ class PluggableDeviceAllocator final : public c10::DeviceAllocator {
     return {memory, new Allocation{functions_.free, memory, bytes, device, stream}, &delete_allocation, npu};
   }
   void copy_data(void* to, const void* from, size_t bytes) const override { native_->copy_data(to, from, bytes); }
-  bool is_simple_data_ptr(const c10::DataPtr& ptr) const override { return ptr.get_deleter() == &delete_allocation; }
   bool initialized() override { return is_initialized(); }
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override { return native_->getMemoryInfo(device); }
 

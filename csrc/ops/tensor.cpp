@@ -16,7 +16,8 @@ constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
 Tensor empty(at::IntArrayRef sizes, at::ScalarType dtype, at::MemoryFormat format) {
   const auto type = c10::scalarTypeToTypeMeta(dtype);
-  if (C10_UNLIKELY(format != at::MemoryFormat::Contiguous))
+  // Which warns of complex numbers of half precision.
+  if (C10_UNLIKELY(format != at::MemoryFormat::Contiguous || dtype == at::kComplexHalf))
     return at::detail::empty_generic(sizes, caching_allocator::get(), kKeys, dtype, format);
   int64_t elements = 1;
   bool overflow = false;

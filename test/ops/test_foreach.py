@@ -38,3 +38,17 @@ def test_equals_the_cpu(info, dtype):
                 continue
             torch.testing.assert_close(outcome(function, sample, "npu"), expected, equal_nan=True)
     assert_no_fallback()
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: torch._foreach_maximum(x, []),
+    lambda x: torch._foreach_mul_(x, [1.0]),
+    lambda x: torch._foreach_addcmul(x, x, x, [1.0]),
+])
+def test_a_number_is_missing(call):
+    words = []
+    for device in ("cpu", "npu"):
+        with pytest.raises(RuntimeError) as error:
+            call([torch.ones(2, device=device) for _ in range(2)])
+        words.append(str(error.value).splitlines()[0])
+    assert words[0] == words[1]

@@ -44,6 +44,12 @@ PARTIAL = {
     "index_select": lambda x: torch.index_select(x, 0, backwards(x), out=x),
     "masked_select": lambda x: torch.masked_select(x, x > 3, out=x),
     "gather": lambda x: torch.gather(x, 0, backwards(x), out=x),
+    "index_fill_": lambda x: backwards(x).index_fill_(0, backwards(x), 0),
+    "index_fill_ of its own index": lambda x: (i := backwards(x)).index_fill_(0, i, 0),
+    "index_fill_ of its own index by a tensor": lambda x: (i := backwards(x)).index_fill_(0, i, i[0]),
+    "put_ of itself": lambda x: x.put_(backwards(x), x),
+    "put_ into its index": lambda x: (i := backwards(x)).put_(i, i.clone()),
+    "masked_fill_ of its own mask": lambda x: (m := x > 3)[1:].masked_fill_(m[:-1], False),
     "abs of itself": lambda x: torch.abs(x.neg_(), out=x),
 }
 
@@ -73,16 +79,28 @@ EXPANDED = {
     "zero_": lambda x: x.zero_(),
     "add_": lambda x: x.add_(1),
     "index_fill_": lambda x: x.index_fill_(0, torch.tensor([0], device=x.device), 1.0),
+    "index_fill_ of a tensor": lambda x: x.index_fill_(0, torch.tensor([0], device=x.device), torch.tensor(7.0, device=x.device)),
+    "masked_fill_": lambda x: x.masked_fill_(x > 0, 3.0),
+    "masked_fill_ of a tensor": lambda x: x.masked_fill_(x > 0, torch.tensor(3.0, device=x.device)),
+    "masked_fill_ of nothing": lambda x: x.masked_fill_(x < 0, 3.0),
     "linspace": lambda x: torch.linspace(0, 1, 4, out=x),
 }
 
 
+@pytest.mark.filterwarnings("ignore:Use of .* on expanded tensors is deprecated")
 @pytest.mark.parametrize("name", EXPANDED)
 def test_writing_to_an_expanded_tensor(name):
     def function(x):
         EXPANDED[name](x[:1].expand(4))
 
     assert outcome(function, "npu") == outcome(function, "cpu")
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+@pytest.mark.parametrize("name", [name for name in EXPANDED if name.startswith(("index_fill_", "masked_fill_"))])
+def test_filling_an_expanded_tensor_warns(name, device):
+    with pytest.warns(UserWarning, match="on expanded tensors is deprecated"):
+        EXPANDED[name](torch.ones(1, device=device).expand(4))
 
 
 def test_probabilities_may_be_expanded():

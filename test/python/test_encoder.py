@@ -49,6 +49,24 @@ def test_masked_softmax_hides_and_leaves_zeros(mask_type):
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_nested_layer_norm_over_several_dimensions():
+    torch.manual_seed(0)
+    parts = [torch.randn(2, 4, 3), torch.randn(5, 4, 3)]
+
+    def run(device):
+        leaves = [part.to(device).requires_grad_() for part in parts]
+        weight, bias = (torch.arange(12.0, device=device).view(4, 3).requires_grad_() for _ in range(2))
+        out = nn.functional.layer_norm(torch.nested.as_nested_tensor(leaves), (4, 3), weight, bias).to_padded_tensor(0.0)
+        out.square().sum().backward()
+        return [out.detach(), weight.grad, bias.grad, *(leaf.grad for leaf in leaves)]
+
+    for npu, cpu in zip(run("npu"), run("cpu")):
+        torch.testing.assert_close(npu.cpu(), cpu, rtol=1e-4, atol=1e-4)
+    with pytest.raises(RuntimeError, match="not the last dimensions of all its tensors"):
+        nn.functional.layer_norm(torch.nested.nested_tensor([part.npu() for part in parts]), (2, 4, 3), *torch.ones(2, 2, 4, 3).npu())
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
 def test_nested_layer_norm_and_padding():
     rows = [torch.randn(n, 8, generator=torch.Generator().manual_seed(n)) for n in (2, 4, 1)]
 

@@ -49,6 +49,83 @@ def test_indices_of_compressed_tensors_can_come_in_again(dense, layout):
     equal(again.to_dense(), square)
 
 
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc])
+@pytest.mark.parametrize("entries", [0, 1, 2, 9])
+def test_conversion_keeps_what_sparse_tensors_have_to_satisfy(entries, layout):
+    square = torch.zeros(4, 4)
+    square.view(-1)[:entries] = 2
+    blocks = (2, 2) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
+    with torch.sparse.check_sparse_tensor_invariants():
+        equal(square.npu().to_sparse(layout=layout, blocksize=blocks).to_dense(), square)
+
+
+def test_columns_of_nonzero_are_dense_as_on_the_cpu(dense):
+    npu, cpu = dense.npu().nonzero(), dense.nonzero()
+    assert torch.equal(npu.cpu(), cpu) and npu.stride() == cpu.stride()
+
+
+@pytest.mark.parametrize("left, right", [(torch.int8, torch.uint8), (torch.bfloat16, torch.uint8), (torch.uint8, torch.int32),
+                                         (torch.int32, torch.float32), (torch.float32, torch.float64)])
+def test_differences_are_taken_in_the_type_of_the_result(left, right):
+    a, b = torch.tensor([[1, 0], [2, 3]], dtype=left), torch.tensor([[3, 1], [0, 1]], dtype=right)
+    for minuend in (a.npu(), a.npu().to_sparse()):
+        difference = minuend - b.npu().to_sparse()
+        assert difference.dtype == (a - b).dtype
+        equal(difference.to_dense() if difference.is_sparse else difference, a - b)
+
+
+def test_integers_do_not_take_fractions_in_place():
+    a, b = torch.tensor([[1, 0], [2, 3]]).npu(), torch.tensor([[0.5, 1], [0, 1]]).npu()
+    for change in (torch.Tensor.add_, torch.Tensor.sub_, torch.Tensor.mul_):
+        for target in (a, a.to_sparse()):
+            with pytest.raises(RuntimeError, match="Can't convert result type Float to output Long"):
+                change(target, b.to_sparse())
+
+
+def test_products_of_compressed_tensors_keep_what_these_have_to_satisfy(dense):
+    other = torch.randn(6, 5)
+    torch.full((64,), -1, device="npu")  # what new memory may hold
+    with torch.sparse.check_sparse_tensor_invariants():
+        equal(dense.npu().to_sparse_csr() * other.npu(), dense.to_sparse_csr() * other)
+        assert torch.empty((0, 3), layout=torch.sparse_csc, device="npu")._nnz() == 0
+
+
+@pytest.mark.parametrize("call", [
+    lambda csr, dense: csr @ dense,
+    lambda csr, dense: torch.addmm(dense, csr, dense),
+    lambda csr, dense: torch.addmm(dense, csr, dense[0]),
+    lambda csr, dense: csr + dense.t().to_sparse_csr(),
+])
+def test_compressed_tensors_of_other_shapes_are_refused_in_the_words_of_the_cpu(call, dense):
+    words = []
+    for device in ("cpu", "npu"):
+        with pytest.raises(RuntimeError) as error:
+            call(dense.to(device).to_sparse_csr(), dense.to(device))
+        words.append(str(error.value).splitlines()[0])
+    assert words[0] == words[1]
+
+
+def test_numbers_of_several_entries_are_multiplied_in_either_order():
+    several = torch.sparse_coo_tensor(torch.zeros(0, 3, dtype=torch.int64), torch.tensor([1.0, 2, 3]), ()).npu()
+    two = torch.tensor(2.0, device="npu").to_sparse()
+    for product in (several * two, two * several):
+        assert product._nnz() == 3 and product.to_dense().item() == 12
+
+
+@pytest.mark.parametrize("sparse, factor", [((), (6, 5)), ((5,), (6, 5)), ((1, 5), (6, 5)), ((6, 5), (5,)), ((6, 5), ()), ((6, 5), (6, 1)),
+                                            ((), (0,)), ((1,), (0,)), ((5,), (0, 5))])
+@pytest.mark.parametrize("twice", [False, True])
+def test_factors_are_expanded_to_each_other(sparse, factor, twice):
+    torch.manual_seed(0)
+    a, b = torch.rand(sparse) + 1, torch.rand(factor) + 1
+    left = a.npu().to_sparse()
+    if twice:  # every entry, so that it is not coalesced
+        left = torch.sparse_coo_tensor(torch.cat([left._indices()] * 2, 1), torch.cat([left._values()] * 2), sparse)
+        a = a * 2
+    for product in (left * b.npu(), b.npu() * left, left * b.npu().to_sparse(), b.npu().to_sparse() * left):
+        torch.testing.assert_close(product.to_dense().cpu(), a * b)
+
+
 def test_sums_and_products(dense):
     sparse, other = dense.to_sparse(), torch.randn(6, 5)
     on_npu = dense.npu().to_sparse()

@@ -304,3 +304,39 @@ def test_masks_of_bytes_are_deprecated():
         x[mask] = 9.0
     with pytest.warns(UserWarning, match="uint8 is now deprecated"):
         assert x[mask].tolist() == [9, 9]
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, i: x.index_fill_(0, i, 1j),
+    lambda x, i: x.index_fill(0, i, 1j),
+    lambda x, i: x.masked_select((x > 0).to(torch.uint8)),
+    lambda x, i: x.put_(i, x[:2]),
+    lambda x, i: torch.lerp(x, x, 1j),
+    lambda x, i: x.lerp_(x, 1j),
+    lambda x, i: torch.addcmul(x, x, x, value=1j),
+    lambda x, i: x.addcdiv_(x, x, value=1j),
+    lambda x, i: i.int().addcmul_(i.int(), i.int(), value=2**40),
+])
+def test_mistakes_are_refused_in_the_words_of_the_cpu(call):
+    words = []
+    for device in ("cpu", "npu"):
+        with pytest.raises(RuntimeError) as error:
+            call(torch.arange(4.0, device=device), torch.tensor([0, 2], device=device))
+        words.append(str(error.value).splitlines()[0])
+    assert words[0] == words[1]
+
+
+COMPLEX_HALVES = """
+import warnings
+import torch
+for make in (torch.empty, torch.zeros, torch.rand):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        torch.set_warn_always(True)
+        make(3, dtype=torch.chalf, device="npu")
+    assert any("ComplexHalf support is experimental" in str(w.message) for w in seen), make
+"""
+
+
+def test_complex_numbers_of_half_precision_are_experimental(check):
+    check(COMPLEX_HALVES)

@@ -31,6 +31,9 @@ def body(entry: Row, f: NativeFunction, call, slow: BackendIndex) -> str:
     numbers = [a.name for a in f.func.arguments.flat_all if str(a.type) in ("Scalar", "Scalar[]")]
     operands = lists(f)
     condition = f"fast_lists({{{', '.join(operands)}}}{''.join(', ' + n for n in numbers)})"
+    each = [a.name for a in f.func.arguments.flat_all if str(a.type) == "Scalar[]"]
+    if each:  # a number for each tensor; else upstream's words
+        condition = f"({condition}{''.join(f' && {n}.size() == {operands[0]}.size()' for n in each)})"
     lines = [f"  if (!{condition}) return at::native::{kernel.kernel}({', '.join(names)});", f"  CardGuard guard({operands[0]});"]
     arguments = [str(a) for a in entry.get("args") or [*names, "out"]]
     inplace = f.func.kind() is SchemaKind.inplace

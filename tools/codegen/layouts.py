@@ -15,10 +15,11 @@ from torchgen.gen import parse_native_yaml
 from torchgen.model import DispatchKey
 
 LAYOUTS = ("Sparse", "SparseCsr", "NestedTensor", "Quantized")
-# Kernels that have loops of the CPU and CUDA in their body; nested.cpp, sparse_entries.cpp and quantized.cpp of csrc/ops/layouts have their own.
+# Kernels that have loops of the CPU and CUDA in their body, or leave indices to chance; csrc/ops/layouts has its own.
 EXCLUDED = {
     "NestedTensor": {"native_layer_norm", "native_layer_norm_backward"},
     "Sparse": {"sparse_mask", "_sparse_mask_projection"},
+    "SparseCsr": {"empty.memory_format"},
     "Quantized": {"flip"},
 }
 # Layouts for which torch has default kernels, made for dense tensors, in front of a fallback.

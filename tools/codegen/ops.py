@@ -37,7 +37,7 @@ from torchgen.model import BackendIndex, DispatchKey, NativeFunction, NativeFunc
 from . import aclnn, custom, foreach, layouts, tables
 from .tables import Row
 
-KEYS = {"op", "acl", "args", "fast", "scalar", "scalar_args", "inplace", "inplace_args", "inplace_scalar", "number_first", "out", "into", "before", "after", "cpu", "cpu_scalars", "meta", "exact", "distinct", "instead"}
+KEYS = {"op", "acl", "args", "fast", "scalar", "scalar_args", "inplace", "inplace_args", "inplace_scalar", "inplace_before", "number_first", "out", "into", "before", "after", "cpu", "cpu_scalars", "meta", "exact", "distinct", "instead"}
 
 KEYS_OF = {"structured": KEYS, "functions": KEYS, "foreach": foreach.KEYS, "custom": custom.KEYS, "refused": custom.REFUSED_KEYS}
 
@@ -352,7 +352,8 @@ class Generator:
             return self.wrapper(entry, v, self.into(entry, v, [a.name for a in v.func.arguments.out], outs))
         if entry.get("inplace"):
             arguments = entry.get("inplace_args") or [a for a in (entry.get("args") or names + outs) if a not in outs]
-            return self.wrapper(entry, v, [*self.no_overlap(v), f"  {self.call(entry, entry['inplace'], arguments)}", "  return self;"])
+            checks = [f"  {entry['inplace_before']};"] if entry.get("inplace_before") else []
+            return self.wrapper(entry, v, [*checks, *self.no_overlap(v), f"  {self.call(entry, entry['inplace'], arguments)}", "  return self;"])
         base = f"{f.func.name.name.base}_{f.func.name.overload_name}".strip("_") + "_functional"
         return self.wrapper(entry, v, [f"  return store(self, {base}({', '.join(names)}));"])
 

@@ -28,6 +28,13 @@ bool is_mask(const Tensor& index) { return index.scalar_type() == at::kBool || i
 
 void check_fits(const Tensor& self, const c10::Scalar& value) { check_fits(self.scalar_type(), value); }
 
+void check_factor(const c10::Scalar& value, std::initializer_list<const Tensor*> tensors) {
+  auto type = at::kBool;
+  for (const Tensor* t : tensors) type = c10::promoteTypes(type, t->scalar_type());
+  if (c10::isIntegralType(type, /*includeBool=*/false)) return check_fits(type, value);
+  if (C10_UNLIKELY(value.isComplex() && !c10::isComplexType(type))) (void)value.to<float>();
+}
+
 void check_clamp(const Tensor& self, const std::optional<c10::Scalar>& min, const std::optional<c10::Scalar>& max) {
   auto type = self.scalar_type();
   for (const auto* bound : {&min, &max})
@@ -121,6 +128,8 @@ void check_put(const Tensor& self, const Tensor& index, const Tensor& source, bo
                     "source.numel() = ",
                     source.numel(), ", index.numel() = ", index.numel());
   TORCH_CHECK_INDEX(self.numel() > 0 || index.numel() == 0, "put_(): Tried to put elements into an empty tensor");
+  at::assert_no_overlap(self, index);
+  at::assert_no_overlap(self, source);
   if (!accumulate) at::globalContext().alertNotDeterministic("put_");
 }
 

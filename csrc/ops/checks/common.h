@@ -14,6 +14,8 @@ using at::Tensor;
 
 // "value cannot be converted to type ... without overflow", for a number that a kernel takes in the tensor's type.
 void check_fits(const Tensor& self, const c10::Scalar& value);
+// What tensors are multiplied with is a number of their common type; kernels compute half precision in float32.
+void check_factor(const c10::Scalar& value, std::initializer_list<const Tensor*> tensors);
 void check_clamp(const Tensor& self, const std::optional<c10::Scalar>& min, const std::optional<c10::Scalar>& max);
 
 void check_where(const Tensor& condition);

@@ -71,11 +71,27 @@ void check_roll(const Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims
   for (const int64_t d : dims) at::maybe_wrap_dim(d, self.dim(), /*wrap_scalar=*/false);
 }
 
+void warn_of_expanded(const Tensor& self, const char* op) {
+  if (at::has_internal_overlap(self) != at::MemOverlap::Yes) return;
+  TORCH_WARN(
+      "Use of ", op,
+      " on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This also "
+      "applies to advanced indexing e.g. tensor[mask] = scalar");
+}
+
+void check_index_fill(const Tensor& self, const Tensor& index, const c10::Scalar& value) {
+  check_index(index, "index_fill_");
+  TORCH_CHECK(self.is_complex() || !value.isComplex(),
+              "index_fill_(): Converting complex Scalar to non-complex type is not supported");
+  check_fits(self, value);
+}
+
 void check_masked_fill(const Tensor& self, const Tensor& mask, const c10::Scalar& value) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
               mask.scalar_type());
   check_fits(self, value);
-  check_no_overlap(self);
+  warn_of_expanded(self, "masked_fill_");
+  at::assert_no_partial_overlap(self, mask);
   TORCH_CHECK(at::is_expandable_to(mask.sizes(), self.sizes()),
               "The expanded size of the mask must match the tensor, but they are ", mask.sizes(), " and ",
               self.sizes());

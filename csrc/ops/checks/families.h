@@ -21,6 +21,9 @@ void check_unpool(const Tensor& self, const Tensor& indices, const char* op);
 void check_max_pool3d(const Tensor& self);
 void check_dims(const Tensor& self, at::IntArrayRef dims);  // each at most once
 void check_roll(const Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims);
+// Filling is the same whichever of the elements that share memory is chosen, so it is not refused.
+void warn_of_expanded(const Tensor& self, const char* op);
+void check_index_fill(const Tensor& self, const Tensor& index, const c10::Scalar& value);
 void check_masked_fill(const Tensor& self, const Tensor& mask, const c10::Scalar& value);
 void check_masked_fill(const Tensor& self, const Tensor& mask, const Tensor& value);
 void check_ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool left);

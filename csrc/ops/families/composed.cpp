@@ -181,8 +181,10 @@ Tensor& index_fill_tensor(Tensor& self, int64_t dim, const Tensor& index, const 
   TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
               value.dim(), " dimension(s).");
   const bool fits = is_npu(value) && value.device() == self.device() && (self.is_complex() || !value.is_complex());
-  if (!fits || index.dim() > 1 || index.scalar_type() != at::kLong)
+  if (!fits || index.dim() > 1 || index.scalar_type() != at::kLong ||
+      at::has_internal_overlap(self) == at::MemOverlap::Yes)
     return self.index_fill_(dim, index, value.item());  // or raises, in upstream's words
+  at::assert_no_overlap(self, index);
   dim = at::maybe_wrap_dim(dim, self.dim());
   auto target = self.dim() ? self : self.unsqueeze(0);
   auto sizes = target.sizes().vec();

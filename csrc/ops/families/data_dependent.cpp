@@ -17,14 +17,14 @@ namespace npu::ops {
 namespace {
 
 // A result that is the first part of its memory: a copy gives the rest back, which costs a launch on CANN.
-Tensor kept(const Tensor& part) { return on_softnpu() ? part.clone() : part; }
+Tensor kept(const Tensor& part) { return on_softnpu() ? part.clone(at::MemoryFormat::Contiguous) : part; }
 
 Tensor find_nonzero(const Tensor& self) {
   CardGuard guard(self);
   auto room = empty({self.numel(), self.dim()}, at::kLong);
   if (self.numel() == 0) return room;
   const auto shapes = NPU_EXEC_SHAPES(aclnnNonzero, 1, self, room);
-  return kept(room.narrow(0, 0, shapes[0][0]));
+  return kept(room.narrow(0, 0, shapes[0][0]).t()).t();  // where it is copied, a column behind the other as on the CPU
 }
 
 Tensor& nonzero_out(const Tensor& self, Tensor& out) {
@@ -36,14 +36,13 @@ Tensor& nonzero_out(const Tensor& self, Tensor& out) {
 }
 
 Tensor select_masked(const Tensor& self, const Tensor& mask) {
-  TORCH_CHECK(mask.scalar_type() == at::kBool || mask.scalar_type() == at::kByte,
-              "masked_select: expected BoolTensor for mask");
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
   CardGuard guard(self);
   check_same_device("masked_select", {&self, &mask});
   const int64_t most = c10::multiply_integers(at::infer_size(mask.sizes(), self.sizes()));
   auto room = empty({most}, self.scalar_type());
   if (most == 0) return room;
-  const auto shapes = NPU_EXEC_SHAPES(aclnnMaskedSelect, 1, self, mask.to(at::kBool), room);
+  const auto shapes = NPU_EXEC_SHAPES(aclnnMaskedSelect, 1, self, mask, room);
   return kept(room.narrow(0, 0, shapes[0][0]));
 }
 

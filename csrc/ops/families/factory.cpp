@@ -1,16 +1,19 @@
-// Tensors out of nothing: empty, empty_strided, resize_, set_. Everything else upstream composes from these.
+// Tensors out of nothing: empty, empty_strided, resize_, set_; clones of storages. Everything else upstream composes
+// from these.
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/ResizeCommon.h>
 #include <ATen/native/TensorFactories.h>
 
+#include "aclnn/format.h"
 #include "aclnn/op.h"
 #include "memory/caching_allocator.h"
 #include "ops/register.h"
 #include "ops/tensor.h"
 #include "runtime/current.h"
 #include "runtime/device.h"
+#include "runtime/storage_format.h"
 
 namespace npu::ops {
 
@@ -136,6 +139,16 @@ Tensor& set_nothing(Tensor& self) {
                                                                        allocator->allocate(0), allocator, true));
 }
 
+// Note [Lazy clones]: torch shares the memory until somebody writes, which a storage notices when it is asked for an
+// address to write to. A packed call (aclnn/pack.h) takes the addresses of all its tensors alike, so a clone has its
+// own memory from the beginning. For who uses it that is the same, as torch clones at once too where it cannot wait.
+Tensor lazy_clone(const Tensor& self) {
+  CardGuard guard(self);
+  if (formats::layout_of(self)) return formats::in_order(self);
+  const auto bytes = at::empty({0}, self.options().dtype(at::kByte)).set_(self.storage()).clone();
+  return at::empty({0}, self.options()).set_(bytes.storage(), self.storage_offset(), self.sizes(), self.strides());
+}
+
 void record_stream(Tensor& self, c10::Stream stream) {
   caching_allocator::record_stream(self.storage().data_ptr(), Stream(stream));
 }
@@ -168,6 +181,7 @@ Tensor efficient_zero_tensor(at::IntArrayRef size, std::optional<at::ScalarType>
 
 NPU_REGISTER(factory) {
   manual("aten::_efficientzerotensor", "", &efficient_zero_tensor);
+  manual("aten::_lazy_clone", "", &lazy_clone);
   manual("aten::empty", "memory_format", &empty_memory_format);
   manual("aten::ones", "", &ones);
   manual("aten::empty_strided", "", &empty_strided_);

@@ -52,11 +52,19 @@ Tensor padded_to_jagged(const Tensor& dense, at::TensorList offsets, std::option
       .masked_fill_(cut, 0);
 }
 
-// A nested tensor normalised over its last dimension is a matrix of rows.
+// The parts of a nested tensor that are normalised, one behind the other: dimensions in which all its tensors are
+// alike.
 Tensor rows_of(const Tensor& nested, at::IntArrayRef shape) {
-  TORCH_CHECK(shape.size() == 1,
-              "layer_norm of a nested tensor normalises its last dimension, but normalized_shape is ", shape);
-  return at::native::get_nested_tensor_impl(nested.contiguous())->get_buffer().view({-1, shape[0]});
+  const auto* impl = at::native::get_nested_tensor_impl(nested);
+  const auto first = nested.dim() - static_cast<int64_t>(shape.size());
+  at::DimVector sizes{-1};
+  for (const int64_t size : shape) {
+    const auto found = first > 0 ? impl->opt_size(first + static_cast<int64_t>(sizes.size()) - 1) : std::nullopt;
+    TORCH_CHECK(found == size, "layer_norm of a nested tensor: normalized_shape is ", shape,
+                ", which are not the last dimensions of all its tensors");
+    sizes.push_back(size);
+  }
+  return at::native::get_nested_tensor_impl(nested.contiguous())->get_buffer().view(sizes);
 }
 
 Tensor nested_like(const Tensor& rows, const Tensor& nested) {

@@ -82,13 +82,15 @@ Tensor to_sparse_coo(const Tensor& self, int64_t sparse_dim) {
   return with_dense_indices(at::native::dense_to_sparse(self, sparse_dim));
 }
 
-// The same for compressed rows or columns, whose indices upstream requires to be dense when they come in again.
+// The same for compressed rows or columns, whose indices upstream requires to be dense when they come in again. It
+// looks at the stride alone, which a row of one index or none may have as it likes.
 template <auto kConvert, class... Args>
 Tensor to_compressed(const Tensor& self, Args... args) {
   const Tensor t = kConvert(self, args...);
   const auto [compressed, plain] = at::sparse_csr::getCompressedPlainIndices(t);
-  if (plain.is_contiguous()) return t;
-  return at::_sparse_compressed_tensor_unsafe(compressed, plain.contiguous(), t.values(), t.sizes(), t.options());
+  if (plain.is_contiguous() && plain.stride(-1) == 1) return t;
+  return at::_sparse_compressed_tensor_unsafe(compressed, plain.clone(at::MemoryFormat::Contiguous), t.values(),
+                                              t.sizes(), t.options());
 }
 
 // For results of fallback.cpp.
@@ -97,16 +99,21 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& dst) {
   return dst.is_sparse() ? replace(out, self.to(dst.device())) : out.resize_(self.sizes()).copy_(self);
 }
 
+// In the type of the sum: -1 has no place in unsigned values.
+Tensor times(const Tensor& values, const Scalar& alpha, at::ScalarType dtype) {
+  return values.to(dtype).mul(alpha).to(dtype);
+}
+
 Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha) {
   const auto dtype = at::result_type(self, other);
   if (!self.is_sparse()) {
     const auto source = other.coalesce();
     auto sum = self.to(dtype, /*non_blocking=*/false, /*copy=*/true).contiguous();
     if (source._nnz() == 0) return sum;
-    if (source.sparse_dim() == 0) return sum.add_(source._values().select(0, 0).mul(alpha).to(dtype));
+    if (source.sparse_dim() == 0) return sum.add_(times(source._values().select(0, 0), alpha, dtype));
     c10::List<std::optional<Tensor>> at_places;
     for (auto& row : source._indices().unbind(0)) at_places.push_back(row);
-    return sum.index_put_(at_places, source._values().mul(alpha).to(dtype), /*accumulate=*/true);
+    return sum.index_put_(at_places, times(source._values(), alpha, dtype), /*accumulate=*/true);
   }
   TORCH_CHECK(other.is_sparse(), "add(sparse, dense) is not supported. Use add(dense, sparse) instead.");
   TORCH_CHECK(self.sizes() == other.sizes(), "add: expected sizes of 'self' and 'other' to match, but ", self.sizes(),
@@ -116,7 +123,7 @@ Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha) {
               " sparse dimensions while 'other' has ", other.sparse_dim(), " sparse dimensions");
   if (other._nnz() == 0)
     return coo(self._indices().clone(), self._values().to(dtype, false, true), self.sizes(), self.is_coalesced());
-  const auto scaled = other._values().mul(alpha).to(dtype);
+  const auto scaled = times(other._values(), alpha, dtype);
   if (self._nnz() == 0) return coo(other._indices().clone(), scaled, self.sizes(), other.is_coalesced());
   const auto both = coo(at::cat({self._indices(), other._indices()}, 1), at::cat({self._values().to(dtype), scaled}),
                         self.sizes(), false);
@@ -147,8 +154,15 @@ Tensor at_entries(const Tensor& dense, const Tensor& sparse) {
 Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   check_holds(out, self, other, "mul");
   CardGuard guard(out);
-  const auto& sparse = self.is_sparse() ? self : other;
-  const auto& factor = self.is_sparse() ? other : self;
+  const auto extent = [](const Tensor& t) { return std::pair(t.dim(), t.is_sparse() ? t._nnz() : 0); };
+  const bool swapped = !self.is_sparse() || (other.is_sparse() && extent(self) < extent(other));
+  const auto& factor = swapped ? self : other;
+  const auto& given = swapped ? other : self;
+  const auto sizes = at::infer_size(given.sizes(), factor.sizes());
+  // Upstream's expansion divides by the number of elements, and takes all entries for different ones.
+  const auto sparse = given.sizes() == at::IntArrayRef(sizes) ? given
+                      : c10::multiply_integers(sizes) == 0    ? at::zeros(sizes, given.options())
+                                                              : at::_sparse_broadcast_to(given.coalesce(), sizes);
   if (factor.dim() == 0) {
     const auto number = factor.is_sparse() ? factor.to_dense() : factor;
     return replace(out,
@@ -239,6 +253,15 @@ void validate_compressed(bool by_rows, const Tensor& compressed, const Tensor& p
           "[..., i]] for all i = 1, ..., ", line_count, " are sorted and distinct along the last dimension values");
 }
 
+// Upstream's leaves the indices to chance, which its own check of them may refuse.
+Tensor empty_compressed(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                        std::optional<c10::Device> device, std::optional<bool> pin_memory,
+                        std::optional<at::MemoryFormat>) {
+  TORCH_CHECK(sizes.size() >= 2 && (layout == at::kSparseCsr || layout == at::kSparseCsc),
+              "torch.empty: Only batched sparse compressed (non-block) tensors are supported, but got size ", sizes);
+  return at::zeros(sizes, dtype, layout, device, pin_memory);
+}
+
 std::pair<Tensor, Tensor> places(const Tensor& csr) {
   const auto indices = at::_convert_indices_from_csr_to_coo(csr.crow_indices(), csr.col_indices(), /*out_int32=*/false,
                                                             /*transpose=*/false);
@@ -247,6 +270,10 @@ std::pair<Tensor, Tensor> places(const Tensor& csr) {
 
 Tensor& csr_addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta,
                       const Scalar& alpha, Tensor& out) {
+  TORCH_CHECK(mat1.dim() == 2, "mat1 must be a matrix, got ", mat1.dim(), "-D tensor");
+  TORCH_CHECK(mat2.dim() == 2, "mat2 must be a matrix, got ", mat2.dim(), "-D tensor");
+  TORCH_CHECK(mat1.size(1) == mat2.size(0), "mat1 and mat2 shapes cannot be multiplied (", mat1.size(0), "x",
+              mat1.size(1), " and ", mat2.size(0), "x", mat2.size(1), ")");
   CardGuard guard(out);
   Tensor result;
   if (mat1.layout() == at::kSparseCsr && mat2.layout() == at::kStrided) {
@@ -268,6 +295,9 @@ Tensor& csr_addmv_out(const Tensor& self, const Tensor& mat, const Tensor& vec, 
 }
 
 Tensor& csr_add_out(const Tensor& self, const Tensor& other, const Scalar& alpha, Tensor& out) {
+  TORCH_CHECK(self.sizes() == other.sizes() || out.layout() == at::kStrided,
+              "torch.add: Expected input tensors to have the same shape, but got tensor `self` with shape ",
+              self.sizes(), " and tensor `other` with shape ", other.sizes());
   CardGuard guard(out);
   const auto result = at::add(self.to_dense(), other.to_dense(), alpha);
   if (out.layout() == at::kStrided) return out.resize_(result.sizes()).copy_(result);
@@ -331,6 +361,7 @@ NPU_REGISTER(sparse) {
   reg_as(kCoo, "aten::addmm", "", &addmm);
   reg_as(kCoo, "aten::addmm", "out", &addmm_out);
   reg_as(kCoo, "aten::addmm_", "", &addmm_);
+  reg_as(kCompressed, "aten::empty", "memory_format", &empty_compressed);
   reg_as(kCompressed, "aten::addmm", "out", &csr_addmm_out);
   reg_as(kCompressed, "aten::addmv", "out", &csr_addmv_out);
   reg_as(kCompressed, "aten::add", "out", &csr_add_out);
