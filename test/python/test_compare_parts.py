@@ -18,7 +18,8 @@ INF, NAN = math.inf, math.nan
 
 
 def launch(order, name, **more):
-    return Launch(**{"order": order, "step": 0, "operator": name, "aclnn": name, "scope": "", "line": "", "inputs": [], "outputs": []} | more)
+    usual = {"order": order, "step": 0, "operator": name, "aclnn": name, "scope": "", "line": "", "inputs": [], "outputs": []}
+    return Launch(**usual | more)
 
 
 # ---- Which launches belong together ----
@@ -218,10 +219,12 @@ def test_the_table_begins_with_the_first_difference(two, capsys):
     assert __main__.main([*two, "--rows", "0"]) == 1 and capsys.readouterr().out.splitlines()[-1].startswith("order  step")
     assert __main__.main([*two]) == 1
     rows = capsys.readouterr().out.splitlines()[4:]
-    assert [row.split()[0] for row in rows] == ["2", "3", "4"] and rows[-1].split() == ["4", "3", "last", "acllast", "0", "0", "equal", "equal"]
+    assert [row.split()[0] for row in rows] == ["2", "3", "4"]
+    assert rows[-1].split() == ["4", "3", "last", "acllast", "0", "0", "equal", "equal"]
     assert __main__.main([*two, "--rtol", "0.2"]) == 0
     words = capsys.readouterr().out.splitlines()
-    assert words[0].startswith("5 launches compared, 0 differ") and len(words) == 7 and words[3].split()[4:8] == ["2", "2", "...", "float32"]
+    assert words[0].startswith("5 launches compared, 0 differ") and len(words) == 7
+    assert words[3].split()[4:8] == ["2", "2", "...", "float32"]
     assert words[3].split()[-2:] == ["equal", "close"] and words[2].split()[-2:] == ["equal", "equal"]
 
 
@@ -412,7 +415,8 @@ def test_a_device_that_cannot_is_named(saved, monkeypatch):
         return run(launch, device)
 
     monkeypatch.setattr(replay, "run", refuse)
-    assert list(replay.differences(made, None, None)) == [("npu", "cannot repeat it: no kernel"), ("output 0: cpu and the dump", Difference())]
+    answers = list(replay.differences(made, None, None))
+    assert answers == [("npu", "cannot repeat it: no kernel"), ("output 0: cpu and the dump", Difference())]
     monkeypatch.setattr(replay, "run", lambda launch, device: (_ for _ in ()).throw(RuntimeError))
     with pytest.raises(ValueError, match="nothing of launch 4 could be compared"):
         assert list(replay.differences(made, None, None)) == [(device, "cannot repeat it: RuntimeError") for device in ("cpu", "npu")]
