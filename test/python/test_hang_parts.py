@@ -12,7 +12,6 @@ from test_hang import WAIT, report
 
 from torch_npu import _inspection, hang
 
-
 # ---- what is asked, and what may be answered ----
 
 
