@@ -57,6 +57,13 @@ def test_matches_are_places_in_order():
     assert difference._matches([], []) == [] == difference._matches(list("ab"), [])
 
 
+def test_a_match_at_the_end_of_what_is_seen_is_not_believed(monkeypatch):
+    monkeypatch.setattr(difference, "_NEAR", 4)
+    monkeypatch.setattr(difference, "_FAR", 16)
+    for a, b in (("qp", "zzzpqp"), ("qpqp", "zzzpqpqp")):
+        assert together(a, b) == together(b, a) == len(a)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_parts_of_long_dumps_are_looked_at_one_after_the_other(seed, monkeypatch):
     monkeypatch.setattr(difference, "_NEAR", 8)
@@ -81,6 +88,8 @@ def test_long_stretches_of_one_dump_are_passed_over(monkeypatch):
     a = list("abcdefghij")
     assert together(a, list("z" * 30) + a) == 10
     assert asked == [(2, 2), (4, 4), (8, 8)]  # then all that is left
+    steps = list("ab") * 150  # names that occur often are no junk
+    assert together(steps, list("z" * 30) + steps) == 300
     asked.clear()
     assert together(list("ab"), list("cd")) == 0 and asked == [(2, 2)]  # nothing follows
     asked.clear()
