@@ -384,7 +384,7 @@ def test_which_generator_is_asked(monkeypatch):
     assert random.get_rng_state_all() == [(0, "get_state"), (1, "get_state")]
     assert random._get_rng_state_offset() == (1, "get_offset")
     assert random.get_default_generator(1).index == 1
-    for wrong, error, words in ((2, ValueError, "device_index 2 is not a card: this process sees 2"), (-1, ValueError, "device_index -1 is"),
+    for wrong, error, words in ((2, ValueError, "device_index 2 is not a card: this process sees 2"), (-1, ValueError, "index -1 is"),
                                 (True, TypeError, "device_index must be an int, but got bool"), ("0", TypeError, "but got str")):
         with pytest.raises(error, match=words):
             random.get_default_generator(wrong)
@@ -436,7 +436,8 @@ def test_versions_are_in_order(monkeypatch):
     assert keys == sorted(keys) and len(set(keys)) == len(keys)
     assert utils._version_key("CANN-8.3.0.5") == utils._version_key("8.3.0")
     assert utils._version_key("8.3.T1") == utils._version_key("8.3.beta1") and utils._version_key("none") == () == utils._version_key("8")
-    for there, wanted, answer in (("8.3.RC1", "8.3.RC1", True), ("8.3.RC1", "8.3.0", False), ("8.3.0", "8.3.RC1", True), ("", "8.0", False)):
+    for there, wanted, answer in (("8.3.RC1", "8.3.RC1", True), ("8.3.RC1", "8.3.0", False), ("8.3.0", "8.3.RC1", True),
+                                  ("", "8.0", False)):
         monkeypatch.setattr(utils, "get_cann_version", lambda module, there=there: there if module == "OPP" else "1.0")
         assert utils._is_gte_cann_version(wanted, "OPP") is answer
     assert utils._is_gte_cann_version("1.0") is True
