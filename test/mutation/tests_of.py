@@ -25,7 +25,7 @@ TESTS = {
     "_dump_settings.py": [f"{PYTHON}dump.py"],
     "_debug.py": [f"{PYTHON}startup_parts.py", f"{PYTHON}dump.py", f"{PYTHON}origins.py"],
     "_inspection.py": [f"{PYTHON}hang_parts.py", f"{PYTHON}hang.py"],
-    "dashboard/": [f"{PYTHON}dashboard.py"],
+    "dashboard/": [f"{PYTHON}dashboard_parts.py", f"{PYTHON}dashboard.py"],
     "hang.py": [f"{PYTHON}hang_parts.py", f"{PYTHON}hang.py"],
     "npu/_gpu_trace.py": [f"{PYTHON}sanitizer.py"],
     "npu/_sanitizer.py": [f"{PYTHON}sanitizer.py"],
