@@ -276,6 +276,13 @@ def test_numbers_begin_with_zero(capsys):
         assert f"invalid number from 0 on value: '{wrong[1]}'" in capsys.readouterr().err
 
 
+def test_files_of_objects_are_not_loaded(tmp_path, capsys):
+    """They could run a program."""
+    place = dump(tmp_path / "a", [("one", [], [np.ones(1)], {})])
+    np.save(tmp_path / "a/0_outputs_0.npy", np.array([{}], dtype=object))
+    assert __main__.main([place, place]) == 2 and "0_outputs_0.npy is damaged: Object arrays cannot be loaded" in capsys.readouterr().err
+
+
 def test_lines_that_were_cut_off_are_left_out(tmp_path, capsys):
     place = dump(tmp_path / "a", [("one", [], [np.ones(1)], {}), ("two", [], [], {"failed": True, "overload": "out"})])
     index = tmp_path / "a/index.jsonl"
@@ -298,6 +305,13 @@ def shapes(svg, tag):
 
 def texts(svg):
     return {each.text: (float(each.get("x")), float(each.get("y")), each.get("text-anchor")) for each in shapes(svg, "text")}
+
+
+def test_words_have_sizes_and_colors():
+    svg = picture.draw([pair(0, 1.0, True)], 0, ("a", "b"))
+    sizes = {words.text.partition(":")[0]: (words.get("font-size"), words.get("fill")) for words in shapes(svg, "text")}
+    assert sizes["a and b"] == ("15", "#24292f") and sizes["1e-16"] == sizes["launch 0"] == ("11", "#57606a")
+    assert sizes["equal"] == ("12", "#24292f") and sizes["first"] == ("12", shapes(svg, "rect")[-1].get("fill"))
 
 
 def test_bars_are_logarithms():

@@ -63,6 +63,11 @@ def test_rates_are_of_the_last_five_seconds():
     assert process.told(answer(None, None))["rates"] is None
 
 
+def test_rates_of_a_launch_in_half_a_second():
+    (row,) = module.rates(launches(1.0, add=4), launches(1.5, add=5))
+    assert (row["per_second"], row["calls"]) == (2.0, 5) and module.rates(launches(1.0), launches(1.0, add=5)) == []
+
+
 def test_answers_that_do_not_come(monkeypatch):
     now = [10.0]
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0], time=lambda: 0.0))

@@ -475,3 +475,72 @@ def test_finding_what_is_not_here_is_a_sentence():
             getattr(torch_npu, name)
     assert torch_npu.unsupported_dtype == [torch.quint8, torch.quint4x2, torch.quint2x4, torch.qint32, torch.qint8]
     assert torch_npu.is_softnpu() is _C.is_softnpu() and torch_npu.is_softnpu() in (True, False)
+
+
+def test_what_registration_leaves_in_torchs_places():
+    from multiprocessing.reduction import ForkingPickler
+
+    from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+
+    from torch_npu.multiprocessing import reductions
+
+    picklers = ForkingPickler._extra_reducers
+    assert picklers[torch.Tensor] is reductions.reduce_tensor is picklers[torch.nn.Parameter]
+    assert torch.multiprocessing.reductions.reduce_tensor is reductions.reduce_tensor
+    assert picklers[torch_npu.npu.Event] is reductions.reduce_event
+    assert torch.version.__getattr__ is _register._version_attribute and torch.Tensor.__dlpack__ is _register._dlpack
+    assert torch.Tensor.__dlpack_device__ is _register._dlpack_device and torch.nn.DataParallel.__init__ is _register._data_parallel
+    for scaler in (torch.amp.GradScaler, ShardedGradScaler):
+        assert scaler.unscale_.__code__.co_filename == _grad_scaler.__file__
+    assert _C._storage_Use_Count is torch._C._storage_Use_Count and _C._NPUTaskGroupHandle is int
+    assert torch.get_device_module("npu") is torch_npu.npu is torch.npu
+    for name in ("amp", "memory", "streams", "random"):
+        assert sys.modules[f"torch.npu.{name}"] is sys.modules[f"torch_npu.npu.{name}"]
+    assert torch.cuda._lazy_init.__wrapped__ or torch._C._has_cuda
+    assert torch.ones(1).untyped_storage().is_npu is False and any(type(finder) is _fallback_modules._Finder for finder in sys.meta_path)
+    from torch.nn.attention import flex_attention
+
+    assert flex_attention._validate_device.__wrapped__.__module__ == flex_attention.__name__
+    from torch._dynamo.device_interface import get_interface_for_device
+    from torch._functorch._aot_autograd import utils
+
+    assert get_interface_for_device("npu").__module__ == "torch_npu.dynamo.interface"
+    assert "npu" in utils._graphsafe_rng_device_types if hasattr(utils, "_graphsafe_rng_device_types") else True
+
+
+def test_a_process_ends_with_the_cards_closed_behind_what_is_shared(monkeypatch):
+    """Functions of atexit run in the reverse order: what is shared with other processes goes first."""
+    import atexit
+
+    from torch_npu.multiprocessing import reductions
+
+    order = []
+    monkeypatch.setattr(atexit, "register", order.append)
+    for name in ("rename_privateuse1_backend", "generate_methods_for_privateuse1_backend"):
+        monkeypatch.setattr(torch.utils, name, lambda *given, **options: None)
+    monkeypatch.setattr(torch, "_register_device_module", lambda *given: None)
+    for module in ("_captured_steps", "_fallback_modules", "_grad_scaler", "_printing", "custom_ops", "distributed.backend"):
+        monkeypatch.setattr(f"torch_npu.{module}.register", lambda *given: None)
+    monkeypatch.setattr(_register, "after_import", lambda *given: order.append(given[0]))
+    monkeypatch.setattr(_register, "_point_to_npu", lambda upstream: upstream)
+    _register.register()
+    assert order[-2:] == [_C.finalize, reductions.end]
+    assert order[:-2] == ["torch._dynamo.device_interface", "torch._dynamo", "torch._functorch._aot_autograd.utils",
+                          "torch._inductor.codegen.common", "torch._inductor.compile_fx", "torch.nn.attention.flex_attention",
+                          "torchvision.extension", "torch.distributed.fsdp.sharded_grad_scaler"]
+
+
+def test_registrations_go_where_they_belong(monkeypatch):
+    from torch_npu.dynamo import inductor, rules
+    from torch_npu.dynamo.interface import NpuInterface
+
+    told = []
+    monkeypatch.setattr(rules, "register", lambda: told.append("rules"))
+    monkeypatch.setattr(inductor, "register", lambda module: told.append(("inductor", module)))
+    monkeypatch.setattr(inductor, "wrap_entry", lambda module: told.append(("entry", module)))
+    _register._register_interface(SimpleNamespace(register_interface_for_device=lambda *given: told.append(given)))
+    _register._register_rules(None)
+    _register._register_recomputation(SimpleNamespace(register_graphsafe_rng_device_type=told.append))
+    _register._register_inductor("common")
+    _register._wrap_inductor("compile_fx")
+    assert told == [("npu", NpuInterface), "rules", "npu", ("inductor", "common"), ("entry", "compile_fx")]
