@@ -80,9 +80,9 @@ def table(found: list[dict]) -> str:
     import torch_npu
 
     def line(*columns: tuple[str, int]) -> str:
-        return "|" + "|".join(f" {text:<{width - 1}}" for text, width in columns) + "|"
+        return "|" + "|".join(f" {text:<{width - 1}.{width - 1}}" for text, width in columns) + "|"
 
-    pool = f"    Pool: {_pool():.40}" if _pool() else ""
+    pool = f"    Pool: {_pool()}" if _pool() else ""
     rule, double = ("+" + "+".join(mark * width for width in (27, 15, 52)) + "+" for mark in "-=")
     lines = ["+" + "-" * _WIDE + "+", line((f"npu-smi (softnpu)                Version: {torch_npu.__version__}{pool}", _WIDE)), rule,
              line(("NPU   Name", 27), ("Health", 15), ("Power(W)    Temp(C)           Hugepages-Usage(page)", 52)),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from torch_npu import _dump_settings
 from torch_npu.compare.folder import read
 
 PROGRAM = """
@@ -246,3 +247,104 @@ def test_files_that_make_no_sense(dump, tmp_path, text):
         torch.npu.set_dump(file)
     with pytest.raises(FileNotFoundError):
         torch.npu.set_dump(tmp_path / "none.json")
+
+
+# ---- settings by themselves ----
+
+
+def settings(**given):
+    return _dump_settings.parse(given, "HERE")
+
+
+def refused(function, *arguments, **given):
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        function(*arguments, **given)
+    return str(error.value)
+
+
+def test_settings_that_are_left_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    usual = {"path": str(tmp_path), "operators": [], "steps": [], "inputs": True, "outputs": True, "data": True, "limit": 16 * 1024**3}
+    assert settings() == usual
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    for given, kept in (({"mode": "input"}, {"outputs": False}), ({"mode": "output"}, {"inputs": False}), ({"mode": "all"}, {}),
+                        ({"data": "stats"}, {"data": False}), ({"data": "tensor"}, {}), ({"ops": "a||b*|"}, {"operators": ["a", "b*"]}),
+                        ({"steps": "0|3-5|7-7"}, {"steps": [(0, 0), (3, 5), (7, 7)]}), ({"path": "link"}, {"path": f"{tmp_path}/real"}),
+                        ({"limit": "7"}, {"limit": 7})):
+        assert settings(**given) == usual | kept
+
+
+@pytest.mark.parametrize(("text", "size"), [("3", 3), ("3K", 3 << 10), ("3 M", 3 << 20), ("3GB", 3 << 30), ("3TiB", 3 << 40), ("0", 0),
+                                            ("12B", 12), ("3k", None), ("3  K", None), ("-3", None), ("K", None), ("3P", None), ("", None)])
+def test_sizes(text, size):
+    if size is None:
+        assert refused(_dump_settings._size, text, "HERE") == f"HERE: limit must be a size such as 500M or 2GiB, but is: {text}"
+    else:
+        assert _dump_settings._size(text, "HERE") == size
+
+
+@pytest.mark.parametrize(("rank", "ranks", "dumps"), [("3", "0|3", True), ("3", "1-3", True), ("3", "3-5", True), ("3", "4-5|0-2", False),
+                                                      ("", "0", True), (None, "0", True), (None, "1", False), ("10", "2-11", True)])
+def test_the_ranks_that_dump(monkeypatch, rank, ranks, dumps):
+    monkeypatch.delenv("RANK", raising=False)
+    if rank is not None:
+        monkeypatch.setenv("RANK", rank)
+    assert (settings(ranks=ranks) is not None) is dumps
+
+
+def test_every_refusal_has_its_words(monkeypatch):
+    monkeypatch.setenv("RANK", "one")
+    assert refused(settings, ranks="0") == "HERE: ranks needs a number in the environment variable RANK, which is: one"
+    monkeypatch.setenv("RANK", "0")
+    assert refused(settings, colour="red") == "HERE has no setting 'colour'; there are path, ops, steps, ranks, mode, data, limit"
+    assert refused(settings, mode="x") == "HERE: mode must be all or input or output, but is: x"
+    assert refused(settings, data="all") == "HERE: data must be tensor or stats, but is: all"
+    assert refused(settings, path="/nowhere") == "HERE: path must be a folder, but is: /nowhere"
+    for name in ("ranks", "steps"):
+        for text in ("a", "1-", "-1", "1|", "", "1-2-3"):
+            assert refused(settings, **{name: text}) == f"HERE: {name} must be numbers and ranges such as 0|3-5, but is: {text}"
+        assert refused(settings, **{name: "0|5-4"}) == f"HERE: {name} has 5-4, a range that ends before it begins"
+
+
+def test_the_variable(monkeypatch):
+    monkeypatch.delenv("TORCH_NPU_DUMP", raising=False)
+    assert _dump_settings.of_environment() == {}
+    monkeypatch.setenv("TORCH_NPU_DUMP", ",ops = a=b ,,steps=0-2")
+    assert _dump_settings.of_environment() == {"ops": "a=b", "steps": "0-2"}
+    monkeypatch.setenv("TORCH_NPU_DUMP", "ops=a,steps")
+    assert refused(_dump_settings.of_environment) == "TORCH_NPU_DUMP takes settings such as ops=*mm*,steps=0-2, but has: steps"
+
+
+@pytest.mark.parametrize(("variables", "looked_at"), [({}, False), ({"ACL_DUMP_DATA": "1"}, True), ({"TORCH_NPU_DUMP": "a=b"}, True),
+                                                      ({"ACL_DUMP_DATA": "", "TORCH_NPU_DUMP": ""}, False)])
+def test_settings_are_looked_at_if_there_are_any(monkeypatch, variables, looked_at):
+    for name in ("ACL_DUMP_DATA", "TORCH_NPU_DUMP"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    seen = []
+    monkeypatch.setattr(_dump_settings, "parse", lambda *given: seen.append(given))
+    _dump_settings.check()
+    assert seen == ([({"a": "b"} if "a=b" in variables.values() else {}, "TORCH_NPU_DUMP")] if looked_at else [])
+
+
+def test_every_setting_of_a_file(tmp_path):
+    file = tmp_path / "dump.json"
+
+    def of(content):
+        file.write_text(json.dumps(content))
+        return _dump_settings.of_file(str(file))
+
+    entries = {"dump_path": "p", "dump_mode": "all", "dump_step": 3, "dump_data": "stats", "ranks": "0", "limit": "1K"}
+    assert of({"dump": entries}) == {"path": "p", "mode": "all", "steps": "3", "data": "stats", "ranks": "0", "limit": "1K"}
+    assert of({"dump": {"dump_list": [{"layer": ["a", "b"]}, {"layer": ["c"]}, {}]}}) == {"ops": "a|b|c"}
+    assert of({"dump": {"dump_list": {"layer": ["a"]}}}) == {"ops": "a"} and of({"dump": {}}) == {}
+    form = f'cfg_file {file} must be JSON of the form {{"dump": {{"dump_path": "...", ...}}}}'
+    for content in ([], {}, {"dump": []}, 5):
+        assert refused(of, content) == form
+    assert refused(of, {"dump": {"colour": 1}}) == (f"cfg_file {file}: torch_npu's dump has no 'colour'; there are dump_list, dump_path, "
+                                                    "dump_mode, dump_step, dump_data, ranks, limit")
+    for wrong in (None, [1], [{"layer": "a"}], [{"layer": [1]}]):
+        assert refused(of, {"dump": {"dump_list": wrong}}) == (
+            f'cfg_file {file}: dump_list must be of the form [{{"layer": ["mm", "aten::add"]}}]')

@@ -280,3 +280,129 @@ def test_refusals_name_the_way_out():
         with pytest.raises(NotImplementedError, match="is not supported: .{20,}"):
             call()
     assert not hasattr(torch_npu, "_npu_paged_attention_quant") and not hasattr(torch_npu, "onnx")
+
+
+# ---- Names of the official graph compilers ----
+
+
+def test_backends_of_the_graph_compilers(monkeypatch):
+    from torch_npu.dynamo import backend, capture
+    from torch_npu.dynamo.npugraph_ex import npu_fx_compiler
+    from torch_npu.dynamo.npugraph_ex.configs import CompilerConfig
+
+    wrong, changed = 3, CompilerConfig()
+    changed.experimental.frozen = True
+    for make in (npu_fx_compiler.get_compiler, lambda config=None: npu_fx_compiler.get_npu_backend(compiler_config=config)):
+        assert callable(make()) and callable(make(CompilerConfig()))
+        with pytest.raises(TypeError, match="compiler_config must be a CompilerConfig, but got int"):
+            make(wrong)
+        with pytest.raises(NotImplementedError, match=r"not supported: config.experimental.frozen = True; leave them at their defaults"):
+            make(changed)
+    assert npu_fx_compiler.get_npu_backend(custom_decompositions={}) is backend.npu
+    with pytest.raises(NotImplementedError, match="custom_decompositions are not supported"):
+        npu_fx_compiler.get_npu_backend(custom_decompositions={1: 2})
+    with pytest.raises(NotImplementedError, match="options of CANN's graph compiler are not supported: a, b; leave them out"):
+        npu_fx_compiler.compile_fx(None, options={"a": 1, "b": 2})
+    monkeypatch.setattr(capture, "captured", lambda *given: given)
+    monkeypatch.setattr(backend, "npu", lambda *given: given)
+    assert npu_fx_compiler.get_compiler()("graph", ["x"]) == ("graph", ["x"], set())
+    assert npu_fx_compiler.compile_fx("graph", ["x"]) == ("graph", ["x"]) == npu_fx_compiler.compile_fx("graph", ["x"], {})
+
+
+def test_options_of_the_graph_compilers():
+    from torch_npu.dynamo.npugraph_ex.configs import CompilerConfig
+
+    config = CompilerConfig()
+    assert config.a.b is config.a.b and config.changed() == {} and config.check() is None
+    config.a.b.c = 5
+    config.mode = "reduce-overhead"
+    assert config.a.b.c == 5 and config.changed() == {"config.mode": "reduce-overhead", "config.a.b.c": 5}
+    with pytest.raises(NotImplementedError, match="^options of CANN's graph compiler are not supported: config.a.b.c = 5; leave them at"):
+        config.check()
+    for value in (None, False, ""):
+        config.a.b.c = value
+        assert config.check() is None
+    config.mode = "npugraph_ex"
+    assert config.check() is None
+    config.mode = "max-autotune"
+    with pytest.raises(NotImplementedError, match="config.mode = 'max-autotune'"):
+        config.check()
+    with pytest.raises(AttributeError, match="__nothing__"):
+        _ = config.__nothing__
+
+
+def test_names_of_torchair():
+    from torch_npu.dynamo import npugraph_ex, torchair
+    from torch_npu.dynamo.npugraph_ex import configs, npu_fx_compiler
+
+    assert torchair.CompilerConfig is configs.CompilerConfig and torchair.get_compiler is npu_fx_compiler.get_compiler
+    assert torchair.version == torch_npu.__version__ and npugraph_ex.__name__ == "torch_npu.dynamo.npugraph_ex"
+    for name in ("configs", "ge", "inference", "ops", "scope", "npu_fx_compiler", "core", "ge_concrete_graph"):
+        assert torchair.__getattr__(name) is importlib.import_module(f"torch_npu.dynamo.torchair.{name}")
+    with pytest.raises(AttributeError, match="^module 'torch_npu.dynamo.torchair' has no attribute 'nothing'$"):
+        _ = torchair.nothing
+    with pytest.raises(AttributeError, match="^torchair.ge.Cast is not supported: "):
+        _ = torchair.ge.Cast
+    for name in ("dynamo_export", "register_fx_node_ge_converter", "register_replacement", "ge_converter"):
+        assert getattr(torchair, name).__refusal__.startswith(f"torchair.{name} is not supported: ")
+    assert torchair.inference.set_dim_gears.__refusal__.startswith("torchair.inference.set_dim_gears is not supported: ")
+
+
+def test_weights_in_the_format_of_products():
+    from torch_npu.dynamo import torchair
+
+    net = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.LayerNorm(16)).npu()
+    before = [parameter.detach().cpu() for parameter in net.parameters()]
+    assert torchair.use_internal_format_weight(net) is net
+    assert [torch_npu.get_npu_format(parameter) for parameter in net.parameters()][0] == 29 != torch_npu.get_npu_format(net[1].weight)
+    for parameter, expected in zip(net.parameters(), before, strict=True):
+        assert torch.equal(torch_npu.npu_format_cast(parameter.detach(), 2).cpu(), expected)
+    cast = torchair.npu_format_cast_via_cpu(torch.ones(16, 16).npu(), 29)
+    assert torch_npu.get_npu_format(cast) == 29
+
+
+# ---- Kernels of attention ----
+
+
+def test_switches_of_attention():
+    from torch_npu.npu import backends
+
+    upstream = torch.backends.cuda
+    before = upstream.flash_sdp_enabled(), upstream.math_sdp_enabled(), upstream.mem_efficient_sdp_enabled()
+    try:
+        for name in ("flash", "math", "mem_efficient"):
+            for value in (False, True):
+                getattr(backends, f"enable_{name}_sdp")(value)
+                assert getattr(backends, f"{name}_sdp_enabled")() is value is getattr(upstream, f"{name}_sdp_enabled")()
+            for wrong in (1, None, "True"):
+                with pytest.raises(TypeError, match=f"enabled must be True or False, got {wrong!r}"):
+                    getattr(backends, f"enable_{name}_sdp")(wrong)
+        for wanted in ((True, False, True), (False, True, False), (True, True, True)):
+            with pytest.raises(KeyError), backends.sdp_kernel(*wanted):
+                inside = backends.flash_sdp_enabled(), backends.math_sdp_enabled(), backends.mem_efficient_sdp_enabled()
+                raise KeyError
+            assert inside == wanted
+            assert (backends.flash_sdp_enabled(), backends.math_sdp_enabled(), backends.mem_efficient_sdp_enabled()) == (True, True, True)
+        with backends.sdp_kernel():
+            assert backends.flash_sdp_enabled() and backends.math_sdp_enabled() and backends.mem_efficient_sdp_enabled()
+        for name in ("enable_flash", "enable_math", "enable_mem_efficient"):
+            with pytest.raises(TypeError, match=f"{name} must be True or False, got 1"), backends.sdp_kernel(**{name: 1}):
+                pass
+    finally:
+        for name, value in zip(("flash", "math", "mem_efficient"), before, strict=True):
+            getattr(upstream, f"enable_{name}_sdp")(value)
+
+
+def test_libraries_and_plans_that_there_are_not():
+    from torch_npu.npu import backends
+
+    default = torch._C._LinalgBackend.Default
+    assert {backends.preferred_linalg_library(given) for given in (None, "default", default)} == {default}
+    assert backends.preferred_linalg_library() == default
+    with pytest.raises(ValueError, match="the npu has no other library for linear algebra, got 'magma'"):
+        backends.preferred_linalg_library("magma")
+    cache = backends.fft_plan_cache
+    assert (cache.size, cache.max_size, cache.clear()) == (0, 0, None)
+    cache.max_size = 0
+    with pytest.raises(ValueError, match="max_size must be 0: Fourier transforms on npu have no plans that could be kept, got 5"):
+        cache.max_size = 5

@@ -1,12 +1,15 @@
 """torch.npu.mstx: ranges and marks that torch.profiler shows."""
 
+import importlib
 import inspect
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from torch_npu.npu import nvtx
 from torch_npu.npu.mstx import annotate, mstx
 
 # Of the official plugin 2.13.0.
@@ -102,3 +105,102 @@ def test_ranges_of_nvtx_return_their_depth():
     from torch.npu import nvtx
 
     assert [nvtx.range_push("a"), nvtx.range_push("b"), nvtx.range_pop(), nvtx.range_pop(), nvtx.range_pop()] == [0, 1, 1, 0, -1]
+
+
+# ---- What is opened and closed, and who is told ----
+
+
+@pytest.fixture
+def log(monkeypatch):
+    """Ranges of torch.profiler and calls of a listener, in order."""
+    found = []
+
+    class Range:
+        def __init__(self, name):
+            self.name = name
+
+        def __enter__(self):
+            found.append(("open", self.name))
+            return self
+
+        def __exit__(self, *error):
+            found.append(("close", self.name))
+
+    keys = {}
+    listener = SimpleNamespace(mark=lambda *given: found.append(("mark", *given)),
+                               begin=lambda key, *given: found.append(("begin", keys.setdefault(key, len(keys)), *given)),
+                               end=lambda key: found.append(("end", keys.get(key))))
+    monkeypatch.setattr(torch.profiler, "record_function", Range)
+    monkeypatch.setattr(importlib.import_module("torch_npu.npu.mstx"), "listener", listener)
+    return found
+
+
+def test_a_listener_is_told_of_marks_and_ranges(log):
+    mstx.mark("a")
+    mstx.mark("b", domain="d")
+    assert log == [("open", "a"), ("close", "a"), ("mark", "a", "default"), ("open", "d: b"), ("close", "d: b"), ("mark", "b", "d")]
+    log.clear()
+    assert mstx.range_push("a", domain="d") == 0 and mstx.range_push("b", domain="d") == 1
+    assert mstx.range_pop(domain="d") == 1 and mstx.range_pop(domain="d") == 0 and mstx.range_pop(domain="d") == -1
+    assert log == [("open", "d: a"), ("begin", 0, "a", "d"), ("open", "d: b"), ("begin", 1, "b", "d"), ("close", "d: b"), ("end", 1),
+                   ("close", "d: a"), ("end", 0)]
+    log.clear()
+    one, two = mstx.range_start("a"), mstx.range_start("b", domain="d")
+    mstx.range_end(one)
+    mstx.range_end(two, "d")
+    mstx.range_end(one)  # closed already
+    assert one != two and log == [("open", "a"), ("begin", 2, "a", "default"), ("open", "d: b"), ("begin", 3, "b", "d"), ("close", "a"),
+                                  ("end", 2), ("close", "d: b"), ("end", 3), ("end", 2)]
+
+
+def test_annotations_may_nest_in_themselves(log):
+    block = annotate("a", domain="d")
+    with block as given, block:
+        assert given is block
+    assert [(what, key) for what, key, *_ in log] == [("open", "d: a"), ("begin", 0), ("open", "d: a"), ("begin", 1), ("close", "d: a"),
+                                                      ("end", 1), ("close", "d: a"), ("end", 0)]
+    log.clear()
+
+    @mstx.mstx_range("b", torch.npu.current_stream(), "e")
+    def function(x, y=1):
+        """Of its own."""
+        return x + y
+
+    assert function(1, y=2) == 3 and function.__doc__ == "Of its own." and log[0] == ("open", "e: b") and log[1][2:] == ("b", "e")
+    log.clear()
+    annotate()(function)(1)
+    assert log[0] == ("open", "function")
+
+
+@pytest.mark.parametrize("name", ["mark", "range_push", "range_start"])
+def test_every_argument_is_looked_at(name):
+    for arguments, error, words in (((3,), ValueError, "message must be a text that is not empty, but got 3"),
+                                    (("",), ValueError, "message must be a text that is not empty, but got ''"),
+                                    (("a", 3), TypeError, "stream must be a torch.npu.Stream or None, but got 3"),
+                                    (("a", None, ""), ValueError, "domain must be a text that is not empty, but got ''"),
+                                    (("a", None, 3), ValueError, "domain must be a text that is not empty, but got 3")):
+        with pytest.raises(error, match=words):
+            getattr(mstx, name)(*arguments)
+    for call in (lambda: mstx.range_pop(""), lambda: mstx.range_end(1, "")):
+        with pytest.raises(ValueError, match="domain must be a text that is not empty"):
+            call()
+    for wrong in (True, "1", None):
+        with pytest.raises(TypeError, match=f"range_id must be what range_start.. returned, but got {wrong!r}"):
+            mstx.range_end(wrong)
+
+
+def test_ranges_of_nvtx_are_opened_and_closed(log):
+    first, second = nvtx.range_start("a"), nvtx.range_start("b")
+    nvtx.range_end(first)
+    nvtx.range_end(first)
+    nvtx.range_end(second)
+    nvtx.range_end(-5)
+    assert second == first + 1 and log == [("open", "a"), ("open", "b"), ("close", "a"), ("close", "b")]
+    log.clear()
+    nvtx.mark("m")
+    with nvtx.range("step {} {n}", 3, n=4):
+        log.append("inside")
+    assert log == [("open", "m"), ("close", "m"), ("open", "step 3 4"), "inside", ("close", "step 3 4")]
+    log.clear()
+    assert [nvtx.range_push("a"), nvtx.range_push("b"), nvtx.range_pop(), nvtx.range_pop(), nvtx.range_pop()] == [0, 1, 1, 0, -1]
+    assert log == [("open", "a"), ("open", "b"), ("close", "b"), ("close", "a")]

@@ -6,6 +6,7 @@ import subprocess
 import threading
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -271,3 +272,115 @@ def test_a_compiled_function_follows_the_setting():
     x, w = torch.randn(1, 2, 6, 6, device="npu"), torch.randn(3, 2, 3, 3, device="npu")
     torch.npu.conv.allow_hf32 = False
     assert torch.equal(function(x, w), F.conv2d(x, w))
+
+
+# ---- What is handed over, in this process ----
+
+
+@pytest.fixture
+def handed(monkeypatch):
+    """Calls of the extension, in order."""
+    calls = []
+    made = SimpleNamespace(init=lambda: calls.append("init"), is_initialized=lambda: False,
+                           compile_option=lambda number: f"option {number}")
+    for name in ("set_compile_option", "set_product_math_type", "set_convolution_math_type"):
+        setattr(made, name, lambda *given, name=name: calls.append((name, *given)))
+    monkeypatch.setattr(npu_config, "_C", made)
+    monkeypatch.setattr(npu_config, "_state", dict(npu_config._state, conv_hf32=True, matmul_hf32=False, cube_math_type=None))
+    return calls
+
+
+@pytest.mark.parametrize(("change", "flags", "product", "convolution"), [
+    ({}, "10", 0, 3), ({"matmul_hf32": True}, "11", 3, 3), ({"conv_hf32": False}, "00", 0, 0),
+    ({"conv_hf32": False, "matmul_hf32": True}, "01", 3, 0), ({"cube_math_type": torch.npu.CubeMathType.USE_FP16}, "10", 2, 3),
+    ({"cube_math_type": torch.npu.CubeMathType.KEEP_DTYPE, "matmul_hf32": True}, "11", 0, 3),
+])
+def test_precision_is_told_to_the_compiler_and_the_operators(handed, change, flags, product, convolution):
+    npu_config._set_precision(**change)
+    assert handed == [("set_compile_option", 14, flags), ("set_product_math_type", product), ("set_convolution_math_type", convolution)]
+    assert {name: npu_config._state[name] for name in change} == change
+
+
+def test_what_the_compiler_refuses_changes_nothing(handed, monkeypatch):
+    def refuse(*given):
+        raise RuntimeError
+
+    for name in ("set_compile_option", "set_product_math_type", "set_convolution_math_type"):
+        monkeypatch.setattr(npu_config._C, name, refuse)
+        with pytest.raises(RuntimeError):
+            npu_config._set_precision(matmul_hf32=True)
+        assert npu_config._state["matmul_hf32"] is False
+
+
+@pytest.mark.parametrize("name", COMPILE_OPTIONS)
+def test_options_of_the_compiler_have_its_numbers(handed, name):
+    number, value = COMPILE_OPTIONS[name]
+    torch.npu.set_option({name: value})
+    assert handed == [("set_compile_option", number, value)] and npu_config._npu_getOption(name) is None
+
+
+def test_numbers_of_cores_and_levels():
+    accepted = {name: values for name, (values, _) in npu_config._OPTIONS.items()}
+    assert accepted["ACL_AICORE_NUM"] == tuple(str(n) for n in range(1, 33)) and accepted["CUBE_MATH_TYPE"] == ("0", "1", "2", "3", "4")
+    assert [name for name, values in accepted.items() if values is None] == [
+        "ACL_OPTYPELIST_FOR_IMPLMODE", "ACL_DEBUG_DIR", "ACL_OP_COMPILER_CACHE_DIR", "ACL_OP_DEBUG_OPTION"]
+    with pytest.raises(TypeError, match="value of ACL_DEBUG_DIR must be a text, but got 1.5"):
+        torch.npu.set_option({"ACL_DEBUG_DIR": 1.5})
+    with pytest.raises(ValueError, match="unknown npu option 'x'; the options are: ACL_PRECISION_MODE, "):
+        npu_config._npu_getOption("x")
+
+
+def test_switches_are_set_and_read_by_name(handed):
+    get = torch_npu._C._npu_getOption
+    for name, target, attribute in (("ALLOW_CONV_HF32", torch.npu.conv, "allow_hf32"),
+                                    ("ALLOW_MATMUL_HF32", torch.npu.matmul, "allow_hf32"),
+                                    ("ALLOW_INTERNAL_FORMAT", torch.npu.config, "allow_internal_format")):
+        for value in ("enable", "disable", "enable"):
+            torch.npu.set_option({name: value})
+            assert getattr(target, attribute) is (value == "enable") and get(name) == value.encode()
+    torch.npu.set_option({"MM_BMM_ND_ENABLE": "enable"})
+    assert torch.npu.get_mm_bmm_format_nd() is True and get("MM_BMM_ND_ENABLE") == b"enable"
+    with pytest.warns(UserWarning, match="passes every matrix as ND"):
+        torch.npu.set_option({"MM_BMM_ND_ENABLE": "disable"})
+    assert get("MM_BMM_ND_ENABLE") == b"disable" and get("CUBE_MATH_TYPE") is None
+    torch.npu.set_option({"CUBE_MATH_TYPE": "2"})
+    assert get("CUBE_MATH_TYPE") == b"2" and torch.npu.matmul.cube_math_type is torch.npu.CubeMathType.USE_FP16
+    assert get("jitCompile") == b"option 10"
+    torch.npu.config.allow_internal_format = False
+
+
+def test_how_operators_are_compiled(handed, monkeypatch):
+    waited = []
+    monkeypatch.setattr("torch_npu.npu.devices.synchronize", lambda: waited.append(len(handed)))
+    torch.npu.set_compile_mode()
+    torch.npu.set_compile_mode(jit_compile=True)
+    torch.npu.set_option({"jitCompile": "disable"})
+    assert handed == [("set_compile_option", 10, "disable"), ("set_compile_option", 10, "enable"), ("set_compile_option", 10, "disable")]
+    assert waited == []
+    npu_config._C.is_initialized = lambda: True
+    torch.npu.set_compile_mode()
+    assert waited == [3]  # before it changes
+    handed.clear()
+    for text, prebuilt in (("disable", True), ("enable", False), (None, False)):
+        npu_config._C.compile_option = lambda number, text=text: text if number == 10 else "disable"
+        assert torch.npu.is_jit_compile_false() is prebuilt
+    assert handed == ["init"] * 3
+
+
+@pytest.mark.parametrize("name", ["allow_tf32", "allow_bf16_reduced_precision_reduction", "allow_fp16_reduced_precision_reduction"])
+def test_settings_of_cuda_are_false_and_say_so(name):
+    assert getattr(torch.npu.matmul, name) is False
+    with pytest.warns(UserWarning, match=f"torch.npu.matmul.{name} is CUDA's setting and changes nothing") as caught:
+        setattr(torch.npu.matmul, name, True)
+    assert getattr(torch.npu.matmul, name) is False and caught[0].filename == __file__
+
+
+def test_names_that_the_official_module_has():
+    from torch_npu.npu import _dump, _further, core_limits
+    from torch_npu.utils._path_manager import PathManager
+
+    assert npu_config.set_aoe is _further.set_aoe and npu_config.PathManager is PathManager and npu_config.init_dump is _dump.init_dump
+    for name in ("get_device_limit", "set_device_limit", "get_stream_limit", "set_stream_limit", "reset_stream_limit"):
+        assert getattr(npu_config, name) is getattr(core_limits, name)
+    with pytest.raises(AttributeError, match="module 'torch_npu.npu.npu_config' has no attribute 'nothing'"):
+        _ = npu_config.nothing

@@ -4,6 +4,8 @@ that no test of its file meets.
 
 import os
 import re
+import runpy
+import sys
 from pathlib import Path
 from unittest import mock
 
@@ -149,6 +151,15 @@ def test_refusal(row):
     if accepted is not None:
         result = function(*accepted())
         assert (result.tolist() if isinstance(result, torch.Tensor) else result) == expected
+
+
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules")
+@pytest.mark.parametrize("program", ["compare", "dashboard", "distributed.run", "doctor", "hang", "smi", "verify"])
+def test_programs_refuse_arguments_that_there_are_not(program, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [program, "--no-such-argument"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module(f"torch_npu.{program}", run_name="__main__")
+    assert ended.value.code == 2 and "usage: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["roi_align", "ps_roi_align", "roi_pool", "ps_roi_pool"])

@@ -1,6 +1,12 @@
 """The stream sanitizer: races are found, with operators and streams, and programs that order their work are left alone."""
 
+import atexit
+from types import SimpleNamespace
+
 import pytest
+import torch
+
+from torch_npu.npu import _gpu_trace, _sanitizer
 
 START = """
 from torch_npu.npu._sanitizer import NPUSanitizerErrors, enable_npu_sanitizer, npu_sanitizer
@@ -90,3 +96,134 @@ npu_sanitizer.disable()
 with torch.npu.stream(side): racy(lambda: x.add_(1))
 print(npu_sanitizer.enabled)
 """) == "fine\nFalse"
+
+
+# ---- Without a program: what one call reads and writes ----
+
+
+def accesses(*added):
+    found = _sanitizer._Accesses()
+    for value, alias, name, only_metadata in added:
+        found.add(value, alias, name, only_metadata)
+    return found
+
+
+def test_what_a_call_reads_and_writes():
+    x, y = torch.ones(4, device="npu"), torch.ones(4, device="npu")
+    a, b = x.data_ptr(), y.data_ptr()
+    write, view = SimpleNamespace(is_write=True), SimpleNamespace(is_write=False)
+    found = accesses(([x, (y,)], None, "tensors", False), (x[1:], write, "self", False))
+    assert (found.read, found.written, found.outputs) == ({a, b}, {a + 4}, set()) and found.device == x.device
+    assert found.names == {a: ["tensors"], b: ["tensors"], a + 4: ["self"]} and found.storages == {a: a, b: b, a + 4: a}
+    found = accesses((x, view, "self", False), (y, None, "other", True))
+    assert (found.read, found.written, found.outputs) == (set(), set(), set()) and found.names == {a: ["self"], b: ["other"]}
+    found = accesses((x, None, None, False))
+    assert (found.read, found.written, found.outputs, dict(found.names)) == (set(), {a}, {a}, {a: []})
+    found = accesses((x, None, None, True))
+    assert (found.written, found.outputs) == (set(), {a})
+    found = accesses((torch.ones(2), None, "x", False), (torch.ones(0, device="npu"), None, "x", False), (3, None, "x", False),
+                     (torch.eye(2, device="npu").to_sparse(), None, "x", False))
+    assert found.device is None and not found.names and not found.storages
+
+
+def test_arguments_by_place_and_by_name():
+    schema = torch.ops.aten.add.Tensor._schema
+    assert [(argument.name, value) for argument, value in _sanitizer._arguments(schema, (1, 2), {"alpha": 3})] == [
+        ("self", 1), ("other", 2), ("alpha", 3)]
+    assert [(argument.name, value) for argument, value in _sanitizer._arguments(schema, (1,), {"other": 2})] == [("self", 1), ("other", 2)]
+
+
+@pytest.fixture
+def mode():
+    made = _sanitizer.NPUSanitizerMode()
+    yield made
+    made.end()
+
+
+def test_callbacks_are_taken_back(mode):
+    counts = {registry: len(registry.callback_list) for registry, _ in mode.callbacks}
+    assert len(mode.callbacks) == 12 and all(callback in registry.callback_list for registry, callback in mode.callbacks)
+    other = _sanitizer.NPUSanitizerMode()
+    other.end()
+    assert {registry: len(registry.callback_list) for registry in counts} == counts
+    mode._count_wait(3)
+    mode._count_wait()
+    assert mode.waited == 2
+    names = {name for name in vars(_gpu_trace) if name.endswith("Callbacks")}
+    assert {registry.name for registry, _ in mode.callbacks} <= {getattr(_gpu_trace, name).name for name in names}
+
+
+def test_memory_that_goes_back_is_forgotten_with_what_lay_in_it(mode, monkeypatch):
+    forgotten = []
+    monkeypatch.setattr(mode.handler, "_handle_memory_deallocation", forgotten.append)
+    mode.inside[64] = {72, 80}
+    mode._forget(64)
+    assert sorted(forgotten) == [64, 72, 80] and 64 not in mode.inside
+    mode._forget(128)
+    assert forgotten[3:] == [128]
+
+
+def test_launches_are_judged_and_errors_are_raised(mode, monkeypatch, capsys):
+    asked, x = [], torch.ones(4, device="npu")
+    address, answer = x.data_ptr(), []
+    monkeypatch.setattr(mode.handler, "_handle_kernel_launch", lambda *given: asked.append(given) or answer)
+    mode._launch("schema", _sanitizer._Accesses())
+    assert asked == []
+    found = accesses((x, None, "x", False), (x, SimpleNamespace(is_write=True), "out", False), (x[1:], None, "y", False))
+    mode._launch("schema", found)
+    assert asked == [(torch.npu.current_stream().npu_stream, {address + 4}, {address}, set(), "schema", found.names)]
+    assert mode.inside == {address: {address + 4}}
+    answer += ["one", "two"]
+    with pytest.raises(_sanitizer.NPUSanitizerErrors, match="^detected 2 errors$") as raised:
+        mode._launch("schema", found)
+    assert raised.value.errors == ["one", "two"] and capsys.readouterr().err == "one\ntwo\n"
+
+
+def test_what_is_asked_about_each_operator(mode, monkeypatch):
+    asked, waits = [], []
+    monkeypatch.setattr(mode.handler, "_handle_kernel_launch", lambda stream, read, written, outputs, schema, names: asked.append(
+        (schema.name.partition("::")[2], len(read), len(written), len(outputs))) and [])
+    monkeypatch.setattr(mode.handler, "_handle_stream_synchronization", waits.append)
+    x, y = torch.ones(4, device="npu"), torch.ones(4, device="npu")
+    with mode:
+        for work, told in ((lambda: x + y, [("add", 2, 0, 0), ("add", 0, 1, 1)]), (lambda: x.add_(y), [("add_", 1, 1, 0)]),
+                           (lambda: x.view(2, 2), [("view", 0, 0, 0)]), (lambda: torch.empty_like(x), [("empty_like", 0, 0, 0),
+                                                                                                      ("empty_like", 0, 0, 1)]),
+                           (lambda: torch.zeros_like(x), [("zeros_like", 0, 0, 0), ("zeros_like", 0, 1, 1)]),
+                           (lambda: x.new_ones(3), [("new_ones", 0, 0, 0), ("new_ones", 0, 1, 1)]),
+                           (lambda: x.new_empty(3), [("new_empty", 0, 0, 0), ("new_empty", 0, 0, 1)]),
+                           (lambda: torch.max(x, 0), [("max", 1, 0, 0), ("max", 0, 2, 2)]),
+                           (lambda: x.record_stream(torch.npu.current_stream()), []), (lambda: torch.ones(2) + 1, [])):
+            asked.clear()
+            work()
+            assert asked == told
+        assert waits == []
+        x.nonzero()  # waits for its own work
+        assert waits and set(waits) == {torch.npu.current_stream().npu_stream}
+
+
+def test_it_is_switched_on_and_off_once(monkeypatch):
+    done = []
+
+    class Mode:
+        def __enter__(self):
+            done.append("enter")
+
+        def __exit__(self, *error):
+            done.append(("exit", *error))
+
+        def end(self):
+            done.append("end")
+
+    monkeypatch.setattr(_sanitizer, "NPUSanitizerMode", Mode)
+    monkeypatch.setattr(atexit, "register", lambda function: done.append("register"))
+    monkeypatch.setattr(atexit, "unregister", lambda function: done.append("unregister"))
+    monkeypatch.setattr(_sanitizer, "npu_sanitizer", made := _sanitizer.NPUSanitizer())
+    assert made.enabled is False and made.mode is None
+    made.disable()
+    _sanitizer.enable_npu_sanitizer()
+    _sanitizer.enable_npu_sanitizer()
+    assert made.enabled is True and done == ["enter", "register"]
+    made.disable()
+    made.disable()
+    assert made.enabled is False and done[2:] == [("exit", None, None, None), "end", "unregister"]

@@ -204,6 +204,21 @@ def run_check(function, *arguments):
     return made, news
 
 
+def test_each_form_is_what_it_is_called():
+    """On the card: rows with gaps in the strided form alone, inputs that are differentiated in that of gradients; other numbers each."""
+    seen = []
+
+    def function(a, b):
+        if a.is_npu:
+            seen.append((str(a.dtype).removeprefix("torch."), a.is_contiguous() and b.is_contiguous(), a.requires_grad and b.requires_grad))
+            assert not torch.equal(a, b)
+        return a * b
+
+    run_check(check_operator.run, operator(function), False)
+    assert seen == [("float32", True, False), ("float16", True, False), ("bfloat16", True, False), ("float32", False, False),
+                    ("float32", True, True), ("bfloat16", True, True)]
+
+
 def test_an_operator_is_run_in_each_form():
     made, news = run_check(check_operator.run, operator(), False)
     assert made.status == "ok" and made.attempts == 6 and not made.problems

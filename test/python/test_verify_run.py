@@ -251,6 +251,25 @@ def test_a_worker_that_ends():
     assert [process.ending(code) for code in (0, 1, -11, -250)] == ["exit code 0", "exit code 1", "signal SIGSEGV", "signal 250"]
 
 
+def test_a_worker_is_given_its_time_and_no_more(monkeypatch):
+    made = worker("time.sleep(60)")
+    now, waits = [100.0], []
+    monkeypatch.setattr(process.time, "monotonic", lambda: now[0])
+
+    def select(read, write, special, seconds):
+        waits.append(seconds)
+        now[0] += 4.0
+        return (read if len(waits) < 3 else []), [], []
+
+    monkeypatch.setattr(process.select, "select", select)
+    monkeypatch.setattr(process.os, "read", lambda file, size: b"{")
+    with pytest.raises(TimeoutError, match="^no answer in 7 s$"):
+        made.receive(7.0)
+    assert waits == [7.0, 3.0, 0.0]
+    monkeypatch.undo()
+    made.stop()
+
+
 class FakeWorker:
     made, answers = [], []
 
@@ -367,7 +386,10 @@ def test_drivers_and_trees(tmp_path, monkeypatch):
     (tmp_path / "version.info").write_text("no such line")
     assert machine.driver() == "unknown"
     assert machine.clean_all({"a": ["at /x/y/z.so", 3], "b": None, "/x/y": True}) == {"a": ["at .../z.so", 3], "b": None, "/x/y": True}
+    asked, properties = [], torch.npu.get_device_properties
+    monkeypatch.setattr(machine.npu, "get_device_properties", lambda card: asked.append(card) or properties(card))
     found = machine.describe()
+    assert asked == [0]
     size = torch.npu.get_device_properties(0).total_memory / 2**30
     assert found["provider"] == "softnpu" and found["cards"] == f"{torch.npu.device_count()} of {size:.1f} GiB"
     assert found["machine"].split(", ")[1] == f"{len(os.sched_getaffinity(0))} cores"

@@ -52,7 +52,7 @@ def of_values(a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> Differe
     with np.errstate(invalid="ignore", over="ignore"):
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         apart = np.where(same, 0, np.abs(a - b))
-        beyond = bool(np.any(~(same | (apart <= atol + rtol * np.abs(a)))))
+        beyond = bool(np.any(~(same | (np.isfinite(apart) & (apart <= atol + rtol * np.abs(a))))))  # infinity has no tolerance
         if not np.all(np.isfinite(apart)):
             return Difference(np.inf, np.inf, beyond, "not finite in one of them")
         norm = float(np.linalg.norm(np.where(np.isfinite(a), a, 0)))
