@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 COMPARISONS = {ast.Eq: "!=", ast.NotEq: "==", ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Is: "is not", ast.IsNot: "is",
                ast.In: "not in", ast.NotIn: "in"}
+# Functions that do not tell their first two arguments apart: to exchange these is no mistake.
+SYMMETRIC = {"equal", "max", "maximum", "min", "minimum", "transpose"}
 ARITHMETIC = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "+", ast.BitAnd: "|", ast.BitOr: "&"}
 
 
@@ -77,7 +79,7 @@ def changes(node: ast.AST, source: Source) -> Iterator[tuple[ast.AST, str]]:
         yield node, "pass"
     elif isinstance(node, ast.Call) and len(node.args) > 1 and not any(isinstance(a, ast.Starred) for a in node.args[:2]):
         first, second = node.args[:2]
-        if of(first) != of(second):
+        if of(first) != of(second) and of(node.func).rpartition(".")[2] not in SYMMETRIC:
             between = source.text.encode()[source.span(first)[1]: source.span(second)[0]].decode()
             begin, end = source.span(first)[0], source.span(second)[1]
             outer = ast.Expr(lineno=0)  # a place from the first argument to the second

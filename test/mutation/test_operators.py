@@ -35,6 +35,11 @@ def test_statements(before, after):
     assert after in [mutant.text for mutant in operators.mutants(before)]
 
 
+@pytest.mark.parametrize("call", ["max(x, y)", "torch.minimum(x, y)", "x.transpose(y, z)", "torch.equal(x, y)"])
+def test_arguments_that_are_alike_are_not_exchanged(call):
+    assert operators.mutants(f"z = {call}\n") == [] != operators.mutants(f"z = {call.replace('(', '_of(')}\n")
+
+
 def test_what_only_readers_see_is_left_alone():
     text = '"""Doc 1."""\nimport x\n\n\ndef f(a: int | None) -> "int | None":\n    """Doc."""\n    yield f"{a} + 1"\n'
     assert operators.mutants(text) == []
