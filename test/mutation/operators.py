@@ -95,6 +95,8 @@ def walk(node: ast.AST, function: str = "") -> Iterator[tuple[ast.AST, str]]:
         if name in ("annotation", "returns", "decorator_list", "type_params"):
             continue
         for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.keyword) and child.arg == "strict":  # of zip, for who reads: lengths that are one
+                continue
             if isinstance(child, ast.AST) and not isinstance(child, (ast.Import, ast.ImportFrom, ast.JoinedStr)):
                 inside = function or getattr(child, "name", "") if isinstance(child, (ast.FunctionDef, ast.ClassDef)) else function
                 yield child, inside
