@@ -12,5 +12,4 @@ if [ -z "${VIRTUAL_ENV:-}" ]; then
   fi
   . .venv/bin/activate
 fi
-# Not compiled: what nobody imports need not be.
-python -m pip install --quiet --disable-pip-version-check --no-compile -r "$1"
+python -m pip install --quiet --disable-pip-version-check -r "$1"
