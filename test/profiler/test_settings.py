@@ -185,12 +185,11 @@ def test_who_analyses_how_many(monkeypatch, tmp_path):
         shown = [wrong] if isinstance(wrong, str) else wrong
         assert done.pop() == ("a", None) and len(sentences) == 1 and sentences[0].startswith("export_type must be 'text', 'db' or a list")
         assert repr(wrong) in sentences[0] or repr(shown) in sentences[0]
-    assert profiler.profiler._beside == []
+    monkeypatch.setattr(profiler.profiler, "_beside", [])  # other tests may have left some
     profiler.profiler._analyse_beside(tmp_path)
     profiler.profiler._beside[0].poll = lambda: 0  # it has ended
     profiler.profiler._analyse_beside(tmp_path)
     assert len(profiler.profiler._beside) == 1 and started == [(tmp_path.name[0], None)] * 2
-    profiler.profiler._beside.clear()
 
 
 # ---- The folder ----

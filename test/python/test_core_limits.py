@@ -66,7 +66,7 @@ assert n.get_stream_limit(limited) == {"cube_core_num": 24, "vector_core_num": 4
     names = [json.loads(line).get("f", "") for line in file.read_text().splitlines()]
     first = names.index("aclrtSetStreamResLimit")
     used = [i for i, name in enumerate(names) if name == "aclrtUseStreamResInCurrentThread"]
-    assert len(used) == 5 and used[0] > first  # two additions, two sums, nonzero
+    assert len(used) == 6 and used[0] > first  # two additions, two sums, nonzero and its result
     assert not any("PTA" in name for name in names[first:])  # an executor of the cache was planned for other limits
     assert names.count("aclrtResetStreamResLimit") == 1
 

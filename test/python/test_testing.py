@@ -87,5 +87,6 @@ def test_what_importing_says_to_torch_and_to_the_plugin(run, before):
 import os, torch, torch_npu.testing
 print(os.environ["PYTORCH_TESTING_DEVICE_FOR_CUSTOM"], os.environ["TORCH_NPU_FALLBACK_CPU_DISABLE"])
 """
-    process = run(code, PYTORCH_TESTING_DEVICE_FOR_CUSTOM=before, TORCH_NPU_FALLBACK_CPU_DISABLE="0")
-    assert process.stdout.split() == [before or "privateuse1", "1"], process.stderr
+    for fallback in (None, "0"):
+        process = run(code, PYTORCH_TESTING_DEVICE_FOR_CUSTOM=before, TORCH_NPU_FALLBACK_CPU_DISABLE=fallback)
+        assert process.stdout.split() == [before or "privateuse1", fallback or "1"], process.stderr
