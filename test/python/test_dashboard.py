@@ -1,6 +1,5 @@
 """python -m torch_npu.dashboard: who may ask, what is answered, and the counters behind it."""
 
-import http.client
 import json
 import os
 import re
@@ -8,15 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
 from forked import changed
+from serving import ask, serving
 
 from torch_npu import _inspection
 from torch_npu.dashboard import __main__ as command, server as server_module, snapshots as snapshots_module
-from torch_npu.dashboard.server import Server
 from torch_npu.dashboard.snapshots import Snapshots, rates
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -86,22 +84,13 @@ def asked_once():
 
 @pytest.fixture(scope="module")
 def server():
-    one = Server(0, Snapshots())
-    thread = threading.Thread(target=one.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield one
-    one.shutdown()
-    thread.join()
-    one.server_close()
+    with serving(Snapshots()) as one:
+        yield one
 
 
 def get(server, path, method="GET", **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
-    connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
-    answer = connection.getresponse()
-    text = answer.read().decode()
-    connection.close()
-    return answer, text
+    answer, text = ask(server, path, method, {name.replace("_", "-"): value for name, value in headers.items()})
+    return answer, text.decode()
 
 
 def data(server):

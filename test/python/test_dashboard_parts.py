@@ -3,14 +3,13 @@
 import base64
 import errno
 import hashlib
-import http.client
 import json
 import os
-import threading
 from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
+from serving import ask, serving
 
 import torch_npu
 from torch_npu import _C, _inspection, hang, smi
@@ -183,22 +182,13 @@ def test_names_of_programs(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def server(monkeypatch):
-    one = Server(0, SimpleNamespace(take=lambda: {"taken": 1}))
-    thread = threading.Thread(target=one.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield one
-    one.shutdown()
-    thread.join()
-    one.server_close()
+def server():
+    with serving(SimpleNamespace(take=lambda: {"taken": 1})) as one:
+        yield one
 
 
 def get(server, path, method="GET", **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
-    connection.request(method, path, headers=headers)
-    answer = connection.getresponse()
-    text = answer.read()
-    connection.close()
+    answer, text = ask(server, path, method, headers)
     return answer.status, dict(answer.headers), text
 
 
